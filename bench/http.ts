@@ -42,7 +42,7 @@ export async function httpBenchCommand(args: string[]): Promise<void> {
   const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   try {
-    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
+    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 16_384, perRequest: 131_072 } }).find(name).ready();
     const ways = {
       http: () => overHttp(server.port, agent, name),
       engine: await straight(provider, name),

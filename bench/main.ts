@@ -1,5 +1,6 @@
 // The benches by name: npm run bench -- <name> [options].
 import { admissionBenchCommand } from './admission.js';
+import { answersBenchCommand } from './answers.js';
 import { engineBenchCommand } from './engine.js';
 import { gpuBenchCommand } from './gpu.js';
 import { grammarBenchCommand } from './grammar.js';
@@ -14,6 +15,7 @@ import { victimBenchCommand } from './victim.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
   admission: { about: 'what authentication, limits and the record of usage cost a request', run: admissionBenchCommand },
+  answers: { about: 'whether answers have loops in them, or markers that belong to none', run: answersBenchCommand },
   engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
   gpu: { about: 'the CUDA backend: its tests on a GPU, its kernels and whole steps of a model', run: gpuBenchCommand },
   grammar: { about: 'structured output: schemas covered, what a mask costs, decoding under one', run: grammarBenchCommand },

@@ -38,7 +38,7 @@ export async function submitBenchCommand(args: string[]): Promise<void> {
   const flags = ['--port', '0', '--data-dir', data, '--log-level', 'silent'];
   const server = await startServer(loadConfig({ argv: values.model === undefined ? flags : [...flags, '--model', `${name}=${values.model}`], env: {} }).config);
   try {
-    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(name).ready();
+    const provider = new ServedModels(server.pool, { queueWaitMs: 60_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 16_384, perRequest: 131_072 } }).find(name).ready();
     const times: number[][] = [[], [], [], [], []];
     for (let i = -500; i < requests; i++) {
       const bytes = Buffer.from(conversation(name, messages, i));

@@ -72,6 +72,7 @@ export const ERROR_CODES = {
   unsupported_value: 422,
   unsupported_feature: 422,
   unsupported_content: 422,
+  model_not_vision: 422,
   unsupported_tool_type: 422,
   duplicate_tool_name: 422,
   invalid_tool_name: 422,

@@ -20,6 +20,10 @@ import { checkedAliases, checkedDrafts } from './engine/catalog.js';
 import { EngineNotes } from './engine/engine-notes.js';
 import { monthName, monthNumber } from './admission/month-use.js';
 import { ModelPool } from './engine/model-pool.js';
+import { FileFacts } from './engine/file-facts.js';
+import { Hub } from './hub/hub.js';
+import { Pulls } from './operator/pulls.js';
+import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
 import { ServedModels } from './generation/served-models.js';
@@ -62,6 +66,7 @@ import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
+import { tellResidency } from './service/residency-log.js';
 import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
 import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
@@ -164,9 +169,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
+  const residency = new Residency({
+    pool,
+    tell: (news) => {
+      tellResidency(news, log);
+      if (news.type === 'loading' || news.type === 'rests') bus.publish('model.resides', { model: news.model, rests: news.type === 'rests' });
+    },
+  });
+  undo.add(() => residency.close());
+  undo.add(bus.on('model.resides', (message) => residency.follow(message)));
   const models = new ServedModels(pool, generationLimits(config), {
     aliases, declared: (model) => modelSettings.declared(model),
-  });
+  }, residency);
 
   const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
     for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
@@ -212,7 +226,12 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     config, guard, origin, usage: usageStore, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
     draining: () => draining,
   };
-  const operator: OperatorDeps = { config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+  const hub = new Hub(config);
+  const pulls = new Pulls(hub, bus, log);
+  undo.add(() => pulls.close());
+  const operator: OperatorDeps = {
+    hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
+    config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),

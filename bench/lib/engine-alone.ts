@@ -18,7 +18,7 @@ async function generateAlone(args: string[]): Promise<void> {
   const server = await startServer(loadConfig({ argv: flags, env: {} }).config);
   await server.pool.settled();
   const limits = {
-    queueWaitMs: 60_000, maxGenerationMs: 3_600_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' },
+    queueWaitMs: 60_000, maxGenerationMs: 3_600_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 16_384, perRequest: 131_072 },
   } as const;
   const provider = new ServedModels(server.pool, limits).find(model).ready();
   const request: GenerationRequest = {

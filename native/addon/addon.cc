@@ -15,7 +15,9 @@
 #include "addon/errors.h"
 #include "addon/file_lock.h"
 #include "addon/grammar_handle.h"
+#include "addon/image_handle.h"
 #include "addon/load_request.h"
+#include "addon/load_vision.h"
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
@@ -33,6 +35,24 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 4096;   // a path will do
 
+Napi::Object vision_object(Napi::Env env, const InspectedVision& vision) {
+  const Napi::Object object = Napi::Object::New(env);
+  object.Set("projector", to_string(env, vision.projector));
+  object.Set("weightBytes", Napi::Number::New(env, static_cast<double>(vision.weight_bytes)));
+  object.Set("workBytes", Napi::Number::New(env, static_cast<double>(vision.work_bytes)));
+  const Napi::Array sizes = Napi::Array::New(env, vision.image_tokens.size());
+  for (uint32_t i = 0; i < vision.image_tokens.size(); ++i) {
+    const Napi::Object size = Napi::Object::New(env);
+    size.Set("width", Napi::Number::New(env, vision.image_tokens[i].width));
+    size.Set("height", Napi::Number::New(env, vision.image_tokens[i].height));
+    size.Set("tokens", Napi::Number::New(env, vision.image_tokens[i].tokens));
+    sizes.Set(i, size);
+  }
+  object.Set("imageTokens", sizes);
+  object.Set("problem", vision.problem.empty() ? env.Null() : to_string(env, vision.problem));
+  return object;
+}
+
 Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Arguments arguments(info);
@@ -43,7 +63,13 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   if (!backend) return raise(env, backend.error());
   const auto inspection = inspect(path, **backend, for_backend(options, **backend).limits(), options.max_context, options.kv_bytes, options.file());
   if (!inspection) return raise(env, inspection.error());
-  return to_object(env, *inspection);
+  Napi::Object object = to_object(env, *inspection);
+  object.Set("vision", env.Null());
+  if (options.vision_path.empty()) return object;
+  const auto vision = inspect_vision(options, path, **backend);
+  if (!vision) return raise(env, vision.error());
+  object.Set("vision", vision_object(env, *vision));
+  return object;
 }
 
 Napi::Value js_wanted_tensors(const Napi::CallbackInfo& info) {
@@ -141,6 +167,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   data->engine_class = Napi::Persistent(EngineHandle::define(env));
   data->channel_class = Napi::Persistent(Channel::define(env));
   data->grammar_class = Napi::Persistent(GrammarHandle::define(env));
+  data->image_class = Napi::Persistent(ImageHandle::define(env));
   data->tokenizer_class = Napi::Persistent(TokenizerHandle::define(env));
 
   const std::vector<CpuIsa> available = available_cpu_isas();

@@ -148,7 +148,7 @@ Napi::Value Channel::submit(const Napi::CallbackInfo& info) {
   const EngineRef engine = core_->engine();
   Arguments arguments(info);
   GenerationRequest request =
-      read_submit_options(arguments, arguments.argument(0, "options"), *engine->engine);
+      read_submit_options(arguments, arguments.argument(0, "options"), *engine->engine, engine->vision.get());
   if (!arguments.ok()) return info.Env().Undefined();
   if (core_->closed()) return raise_closed(info.Env(), "the channel");
   auto id = core_->submit(std::move(request));

@@ -6,12 +6,24 @@
 #include "addon/arguments.h"
 #include "addon/errors.h"
 #include "addon/grammar_handle.h"
+#include "addon/image_handle.h"
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
 #include "addon/text.h"
 
 namespace monolith::addon {
+namespace {
+
+Napi::Value vision_of(Napi::Env env, const LoadedEngine& engine) {
+  if (!engine.vision) return env.Null();
+  const Napi::Object vision = Napi::Object::New(env);
+  vision.Set("projector", to_string(env, engine.vision->projector_type()));
+  vision.Set("mostTokens", Napi::Number::New(env, engine.vision->most_tokens()));
+  return vision;
+}
+
+}  // namespace
 
 Napi::Function EngineHandle::define(Napi::Env env) {
   return DefineClass(env, "NativeEngine", {
@@ -22,6 +34,8 @@ Napi::Function EngineHandle::define(Napi::Env env) {
     InstanceMethod<&EngineHandle::find_token>("findToken"),
     InstanceMethod<&EngineHandle::detokenize>("detokenize"),
     InstanceMethod<&EngineHandle::compile_grammar>("compileGrammar"),
+    InstanceMethod<&EngineHandle::plan_image>("planImage"),
+    InstanceMethod<&EngineHandle::prepare_image>("prepareImage"),
     InstanceMethod<&EngineHandle::stats>("stats"),
     InstanceMethod<&EngineHandle::profile>("profile"),
     InstanceMethod<&EngineHandle::configure>("configure"),
@@ -43,6 +57,8 @@ Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
     fact("plan", to_object(env, engine->plan)),
     fact("fileHash", to_string(env, engine->file_hash)),
     fact("maxContext", Napi::Number::New(env, engine->engine->max_context())),
+    fact("vision", vision_of(env, *engine)),
+    fact("visionProblem", engine->vision_problem.empty() ? env.Null() : to_string(env, engine->vision_problem)),
   });
   return handle;
 }
@@ -122,6 +138,18 @@ Napi::Value EngineHandle::compile_grammar(const Napi::CallbackInfo& info) {
   const EngineRef engine = this->engine(info.Env());
   if (!engine) return info.Env().Undefined();
   return addon::compile_grammar(info, engine);
+}
+
+Napi::Value EngineHandle::plan_image(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return addon::plan_image(info, engine);
+}
+
+Napi::Value EngineHandle::prepare_image(const Napi::CallbackInfo& info) {
+  const EngineRef engine = this->engine(info.Env());
+  if (!engine) return info.Env().Undefined();
+  return addon::prepare_image(info, engine);
 }
 
 Napi::Value EngineHandle::stats(const Napi::CallbackInfo& info) {

@@ -25,6 +25,8 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   Napi::Value find_token(const Napi::CallbackInfo& info);
   Napi::Value detokenize(const Napi::CallbackInfo& info);
   Napi::Value compile_grammar(const Napi::CallbackInfo& info);
+  Napi::Value plan_image(const Napi::CallbackInfo& info);
+  Napi::Value prepare_image(const Napi::CallbackInfo& info);
   Napi::Value stats(const Napi::CallbackInfo& info);
   Napi::Value profile(const Napi::CallbackInfo& info);
   void configure(const Napi::CallbackInfo& info);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "addon/load_vision.h"
 #include "addon/make_backend.h"
 #include "engine/guess/draft_model.h"
 #include "engine/diagnose/file_hash.h"
@@ -90,10 +91,19 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   if (!info) return info.error();
   std::unique_lock loading(device_loading(), std::defer_lock);
   if (backend->free_memory() > 0) loading.lock();
-  auto limits = choose_limits(file, *backend, options.limits(), options.max_context, options.kv_bytes);
+  auto vision = read_vision(options, file, **tokenizer);
+  if (!vision) return vision.error();
+  ModelLimits wanted = options.limits();
+  wanted.max_batch_tokens = std::max(wanted.max_batch_tokens, rows_at_once(*vision));
+  auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes);
   if (!limits) return limits.error();
   auto model = Model::load(file, *backend, *limits, progress);
   if (!model) return model.error();
+  if (vision->model && !(*model)->takes_embeddings()) {
+    const Error error{ErrorCode::kUnsupported, options.vision_path + ": images are not taken on this device yet (engine.device cpu takes them)"};
+    if (!options.vision_optional) return error;
+    *vision = {.model = nullptr, .markers = {}, .problem = error.message};
+  }
 
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);
@@ -108,7 +118,16 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
     if (!opened) return opened.error();
     draft = std::move(*opened);
   }
-  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine, std::move(draft));
+  EngineSight sight;
+  if (vision->model) {
+    auto tower = load_tower(options, *vision, *backend);
+    if (!tower) return tower.error();
+    sight = std::move(*tower);
+  }
+  loaded->vision = std::move(vision->model);
+  loaded->markers = std::move(vision->markers);
+  loaded->vision_problem = std::move(vision->problem);
+  auto engine = Engine::start(std::move(*model), std::move(backend), std::move(*tokenizer), options.engine, std::move(draft), std::move(sight));
   if (!engine) return engine.error();
   loaded->engine = std::move(*engine);
   return loaded;

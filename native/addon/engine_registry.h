@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/diagnose/inspect.h"
+#include "vision/vision.h"
 
 namespace monolith::addon {
 
@@ -26,6 +27,9 @@ struct LoadedEngine {
   InspectedPlan plan;
   std::string file_hash;
   std::shared_ptr<const StepProfile> profile;   // null unless asked for
+  std::shared_ptr<const VisionModel> vision;    // null: it does not see
+  MarkerTokens markers;
+  std::string vision_problem;                   // why the tower it was given is left out; empty: it is not
 };
 
 // Shared ownership of a registered engine. Destroying the last one waits for the engine's current step.

@@ -183,6 +183,8 @@ Napi::Object to_object(Napi::Env env, const EngineStats& stats) {
       .number("promptTokensCached", stats.prompt_tokens_cached)
       .number("guessedTokens", stats.guessed_tokens)
       .number("guessedRight", stats.guessed_right)
+      .number("imagePieces", stats.image_pieces)
+      .number("imagePiecesCached", stats.image_pieces_cached)
       .number("requests", stats.requests)
       .number("finished", stats.finished)
       .number("failedRequests", stats.failed_requests)

@@ -4,9 +4,11 @@
 #include <limits>
 
 #include "addon/grammar_handle.h"
+#include "addon/image_handle.h"
 #include "addon/make_backend.h"
 #include "backend/sampling.h"
 #include "engine/guess/speculation.h"
+#include "engine/text/marker_bans.h"
 
 namespace monolith::addon {
 namespace {
@@ -16,6 +18,8 @@ constexpr int64_t kMaxUint = std::numeric_limits<uint32_t>::max();
 constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
 constexpr size_t kMaxMarkerBytes = 256;
 constexpr uint32_t kMaxStopTokens = 1024;
+constexpr uint32_t kMaxImages = 10'000;
+constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 
 constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
@@ -177,6 +181,22 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
   return sampling;
 }
 
+// Where images stand in the prompt.
+std::vector<PlacedImage> read_images(Arguments& arguments, const Named& options, const VisionModel* vision) {
+  std::vector<PlacedImage> images;
+  const Named list = arguments.field(options, "images");
+  if (arguments.is_absent(list)) return images;
+  const uint32_t n = arguments.array_length(list, kMaxImages);
+  for (uint32_t i = 0; i < n && arguments.ok(); ++i) {
+    const Named entry = arguments.element(list, i);
+    arguments.object(entry);
+    const int64_t least = images.empty() ? 0 : static_cast<int64_t>(images.back().at);
+    const auto at = static_cast<size_t>(arguments.integer(arguments.field(entry, "at"), least, kMaxTokens));
+    images.push_back({at, ImageHandle::read(arguments, arguments.field(entry, "image"), vision)});
+  }
+  return images;
+}
+
 void read_stops(Arguments& arguments, const Named& options, int n_vocab, GenerationRequest& request) {
   const Named stop = arguments.field(options, "stop");
   const uint32_t n_stop = arguments.array_length(stop, kMaxStopStrings);
@@ -209,7 +229,9 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
   return threads == other.threads && isa == other.isa && device == other.device && arithmetic == other.arithmetic &&
          batch_invariant == other.batch_invariant && cublaslt == other.cublaslt && kv_type == other.kv_type &&
          quantize == other.quantize && draft_path == other.draft_path &&
-         draft_quantize == other.draft_quantize && profile == other.profile &&
+         draft_quantize == other.draft_quantize && vision_path == other.vision_path &&
+         vision_optional == other.vision_optional && vision_max_pixels == other.vision_max_pixels &&
+         vision_max_tiles == other.vision_max_tiles && engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
@@ -241,6 +263,15 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   if (const Named draft = arguments.field(options, "draftPath"); !arguments.is_absent(draft)) load.draft_path = arguments.path(draft);
   if (const Named quantize = arguments.field(options, "draftQuantize"); !arguments.is_absent(quantize))
     load.draft_quantize = kQuantizeTypes[arguments.one_of(quantize, kQuantizeNames)];
+  if (const Named vision = arguments.field(options, "visionPath"); !arguments.is_absent(vision)) load.vision_path = arguments.path(vision);
+  if (const Named optional = arguments.field(options, "visionOptional"); !arguments.is_absent(optional))
+    load.vision_optional = arguments.boolean(optional);
+  if (const Named pixels = arguments.field(options, "visionMaxPixels"); !arguments.is_absent(pixels))
+    load.vision_max_pixels = arguments.integer(pixels, 1, kMaxSourcePixels);
+  if (const Named tiles = arguments.field(options, "visionMaxTiles"); !arguments.is_absent(tiles))
+    load.vision_max_tiles = static_cast<int>(arguments.integer(tiles, 0, kMaxTiles));
+  if (const Named bytes = arguments.field(options, "embeddingBytes"); !arguments.is_absent(bytes))
+    load.engine.embedding_bytes_max = static_cast<size_t>(arguments.integer(bytes, 0, kMaxSafeInteger));
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
   load.kv_bytes = static_cast<uint64_t>(integer("kvBytes", 0, kMaxSafeInteger));
   load.engine.max_batch_tokens = static_cast<int>(integer("maxBatchTokens", 0, kMaxBatchTokens));
@@ -272,7 +303,7 @@ EngineTunables read_tunables(Arguments& arguments, const Named& object) {
   return tunables;
 }
 
-GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine) {
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine, const VisionModel* vision) {
   GenerationRequest request;
   const Tokenizer& tokenizer = engine.tokenizer();
   const int n_vocab = tokenizer.n_vocab();
@@ -296,14 +327,23 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   const Named format = arguments.field(options, "format");
   if (!arguments.is_absent(format)) request.format = GrammarHandle::read(arguments, format, engine);
   read_calls(arguments, options, engine, request);
+  if (const Named repeats = arguments.field(options, "maxRepeats"); !arguments.is_absent(repeats))
+    request.max_repeats = static_cast<int>(arguments.integer(repeats, 0, kMaxRepeats));
+  if (const Named in_place = arguments.field(options, "markersInPlace");
+      !arguments.is_absent(in_place) && arguments.boolean(in_place) && arguments.ok())
+    request.marker_bans = make_marker_bans(request, tokenizer);
+
+  const std::vector<PlacedImage> images = read_images(arguments, options, vision);
 
   // Last: the view must not outlive a getter's run.
   const Named prompt = arguments.field(options, "prompt");
   const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
-  if (arguments.ok() && tokens.empty()) arguments.reject(prompt, "is empty: a prompt has at least one token");
+  if (arguments.ok() && tokens.empty() && images.empty()) arguments.reject(prompt, "is empty: a prompt has at least one token");
   if (!arguments.ok()) return request;
-  request.prompt.assign(tokens.begin(), tokens.end());
-  check_tokens(arguments, prompt, request.prompt, n_vocab);
+  check_tokens(arguments, prompt, tokens, n_vocab);
+  if (!images.empty() && images.back().at > tokens.size()) arguments.reject(arguments.field(options, "images"), "stand behind the prompt's end");
+  if (!arguments.ok()) return request;
+  place_images(tokens, images, request);
   return request;
 }
 

@@ -14,6 +14,10 @@
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"
 
+namespace monolith {
+class VisionModel;
+}
+
 namespace monolith::addon {
 
 inline constexpr int kMaxBatchTokens = 65536;
@@ -32,6 +36,10 @@ struct LoadOptions {
   std::optional<TensorType> quantize;
   std::string draft_path;    // of a smaller model that guesses; empty: there is none
   std::optional<TensorType> draft_quantize;
+  std::string vision_path;   // of the tower that sees for the model; empty: there is none
+  bool vision_optional = false;   // left out if it does not fit
+  int64_t vision_max_pixels = 0;  // of a picture as it was sent; 0: as the tower's room has it
+  int vision_max_tiles = 0;       // 0: as its file has it
   int max_context = 0;
   uint64_t kv_bytes = 0;
   bool profile = false;      // note what each operation of a step costs
@@ -49,7 +57,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options);
 // All fields optional.
 EngineTunables read_tunables(Arguments& arguments, const Named& object);
 
-GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine);
+// `vision`: what its images must be prepared for; null: it has none.
+GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine, const VisionModel* vision);
 
 // Refuses the first id that is not in the vocabulary.
 void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab);

@@ -29,6 +29,8 @@ struct LayerState {
   int n_kv_heads = 0;               // of latents 1
   int key_dim = 0, value_dim = 0;   // of one head; a row of latents has key_dim numbers, its first value_dim are the value
   int slot = 0;   // which of a page's layers it is: those of different page tables may be the same, in other pages
+  int place = 0;  // of layers of one shape that share a slot of a page: which one
+  int page_rows = kPageTokens;   // of latents: rows of a page, fewer where one stands for a block of positions
   bool operator==(const LayerState&) const = default;
 };
 
@@ -36,7 +38,7 @@ struct KvShape {
   std::vector<LayerState> layers;
   int64_t n_pages = 0;
   KvType type = KvType::kF16;
-  int most_chosen = 0;   // positions that rows choose among latents at most (PositionIndex); 0: all are attended to
+  int most_chosen = 0;   // rows of latents that one row attends to at most where they are gathered first; 0: none are
 
   // `n_layers` alike, side by side in each page.
   static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
@@ -48,6 +50,8 @@ struct KvShape {
 struct KeptStates {
   bool other_values = false;   // values of other sizes than keys
   bool latents = false;
+  bool blocks = false;         // latents of whole blocks of positions
+  bool places = false;         // several layers in a slot
 };
 
 // Refuses shapes that a backend cannot keep: kUnsupported names the layer and its state, kInvalidArgument a number that
@@ -65,6 +69,13 @@ class KvCache {
 
 inline constexpr int32_t kNoSlot = -1;
 
+// What a row's queries and keys are turned by: one number, or of M-RoPE (Wang et al. 2024, arXiv:2409.12191) three,
+// which differ within images alone.
+struct RopePosition {
+  int32_t time = 0, height = 0, width = 0;
+  bool operator==(const RopePosition&) const = default;
+};
+
 // A run of consecutive tokens of one sequence within a step.
 struct Segment {
   int first_row;            // row of its first token in the step's activations
@@ -74,6 +85,19 @@ struct Segment {
   // Slots of recurrent state (recurrence.h), where the model has any: of what lies before its first token, kNoSlot
   // standing for nothing, all zero; and where it is left behind its last token.
   int32_t state_from = kNoSlot, state_to = kNoSlot;
+  // Host: what each of its rows is turned by; null: all three numbers are the row's position. Of models without M-RoPE null.
+  const RopePosition* rope_positions = nullptr;
+  // Rows that see one another: the end of the positions that each of them sees, all stored in this step or before. 0: each
+  // sees up to its own. A window limits only how far back. Not of layers that choose what rows attend to.
+  int seen_end = 0;
+
+  // Behind the last position that its row at `position` sees.
+  int seen_by(int position) const { return position + 1 > seen_end ? position + 1 : seen_end; }
+  RopePosition rope_position(int row) const {
+    if (rope_positions != nullptr) return rope_positions[row];
+    const int position = first_position + row;
+    return {position, position, position};
+  }
 };
 
 }  // namespace monolith

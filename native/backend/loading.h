@@ -57,10 +57,16 @@ class Loading {
   // Whether kv_cache() keeps what the layers need, whatever its size; asked before anything is loaded. kUnsupported
   // names the layer and what it keeps.
   virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
+  // Whether several layers of one shape may share a slot of a page (LayerState::place).
+  virtual bool packs_layers() const { return false; }
   // Whether it carries recurrent state on (recurrence.h); asked before anything is loaded.
   virtual Status can_keep_slots() const { return {}; }
+  // Whether rotations know Segment::rope_positions and attention() Segment::seen_end.
+  virtual bool takes_spans() const { return false; }
   // Whether attention() knows AttentionParams::chunked and temperature_scale.
   virtual bool attends_by_position() const { return false; }
+  // Whether it has the operations of several residual streams (StreamMix).
+  virtual bool mixes_streams() const { return false; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
   virtual Status can_mix(const Mixture&) const { return {}; }
 

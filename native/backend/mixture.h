@@ -26,8 +26,10 @@ struct Gating {
   Activation activation = Activation::kSilu;
   // Above 0: the gate's activation is at most that, and up is within -limit and limit.
   float limit = 0.0f;
+  bool limits_input = false;   // the gate itself is at most that, and what its activation makes of it counts
   constexpr Gating() = default;
-  constexpr Gating(Activation kind, float most = 0.0f) : activation(kind), limit(most) {}
+  constexpr Gating(Activation kind, float most = 0.0f, bool of_input = false)
+      : activation(kind), limit(most), limits_input(of_input) {}
 };
 
 // A mixture of experts has so many rows of each weight per expert, or a multiple: where one expert's rows
@@ -43,7 +45,11 @@ struct MixtureShape {
   bool operator==(const MixtureShape&) const = default;
 };
 
-enum class RouterScore : uint8_t { kSoftmax, kSigmoid };   // over all experts; of each logit
+enum class RouterScore : uint8_t {
+  kSoftmax,        // over all experts
+  kSigmoid,        // of each logit
+  kRootSoftplus,   // likewise, sqrt(log(1 + exp(x)))
+};
 
 // How a row chooses among experts, and how much each counts: by its score, whatever it was chosen by.
 struct Router {
@@ -59,6 +65,14 @@ struct Router {
   const float* expert_scales = nullptr;
 };
 
+// Experts that a row's token has, whatever its logits are, which say only how much each counts. Host memory; null: rows
+// choose.
+struct TokenExperts {
+  const int32_t* of_token = nullptr;   // [n_vocab][n_used]
+  const int32_t* tokens = nullptr;     // row r's is tokens[r], or with `rows` tokens[rows[r]]
+  const int32_t* rows = nullptr;
+};
+
 // One layer's mixture of experts. Matrices hold all experts, one below the other; biases likewise, in backend memory,
 // null where there are none.
 struct Mixture {
@@ -71,6 +85,7 @@ struct Mixture {
   const float* down_bias = nullptr;
   Gating activation = {};
   Router router = {};
+  TokenExperts by_token = {};
   bool weighs_input = false;   // a row times its weight goes into the expert, and the result counts as it is (Llama 4)
 };
 

@@ -18,6 +18,9 @@ struct RopeParams {
   int n_dims;                      // leading dimensions of each head that rotate
   const float* inverse_frequency;  // host, n_dims/2 values: angle = position * inverse_frequency[i]
   float magnitude = 1.0f;          // scales cos and sin (YaRN); 1 otherwise
+  // M-RoPE: host, which number of a row's RopePosition each of the n_dims/2 pairs turns by, 0 to 2 in their order; null:
+  // all by the first.
+  const uint8_t* axes = nullptr;
 };
 
 // Queries that will attend to latents: [n_rows][n_heads][to_dim] at `to`, where to_dim is a row of latents. They consist
@@ -52,6 +55,7 @@ struct PositionIndex {
   int n_heads;
   int layer;
   int most;                  // positions chosen; KvShape::most_chosen
+  int block = 1;             // positions that one of the layer's rows stands for: then whole blocks are chosen
 };
 
 // How one layer attends.
@@ -70,6 +74,36 @@ struct AttentionParams {
   // [n_rows][most_chosen] numbers of 32 bits; null: all attend to all.
   const float* chosen = nullptr;
   int most_chosen = 0;
+  // Of latents: above 0, rows attend to their window and besides to all whole blocks of so many positions up to their
+  // own, which `block_layer` of the cache keeps a row of each of; or to those chosen, where there are more.
+  int block = 0, block_layer = -1;
+};
+
+// Rows that stand for blocks of positions, as they are kept. Those that end a block pass a norm, and their last rope.n_dims
+// numbers rotate at the position the block begins at.
+struct BlockRows {
+  RopeParams rope;
+  int block;
+  const float* norm;   // backend memory
+  float eps;
+  int layer;           // of the cache
+};
+
+// Several residual streams, between which each part of a network mixes (manifold-constrained hyper-connections,
+// arXiv:2512.24880). Of a row's numbers a matrix makes n_streams * (n_streams + 2) more, each scaled and based:
+//   in[s] = sigmoid + eps: how much of a stream a part reads
+//   out[s] = 2 sigmoid: how much of its result a stream takes
+//   between[from][to]: softmax over `to`, + eps, then normalized by turns over `from` and `to` until both sum to one
+inline constexpr int kMostStreams = 8;
+struct StreamMix {
+  int n_streams = 0;
+  int iterations = 0;             // the last normalization is over `from`
+  float eps = 0;
+  bool reads_only = false;        // `in` alone, n_streams numbers
+  const float* scale = nullptr;   // backend memory, of in, out and between
+  const float* base = nullptr;    // backend memory, of each number
+
+  int64_t numbers() const { return int64_t{n_streams} * (reads_only ? 1 : n_streams + 2); }
 };
 
 // The activation of arXiv:2411.13010: positive x^2 + linear x above 0, else negative (expm1(min(x, least)) - x) + linear x.
@@ -94,7 +128,7 @@ class Operations {
  public:
   // out[row] = row token[row] of `table`, dequantized. `tokens` host, each in [0, table.rows).
   virtual void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) = 0;
-  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. In place allowed.
+  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. In place allowed. weight null: all 1, of streams that are mixed.
   virtual void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) = 0;
   // The same over each head of each row: x is [n_rows][n_heads][head_dim] with row_stride floats per row. weight null:
   // all 1.
@@ -102,7 +136,8 @@ class Operations {
                               int n_heads, int head_dim) = 0;
   // rms_norm of each of n_groups pieces of each row, `dim` numbers long, in place; rows dense, weight [n_groups][dim].
   virtual void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) = 0;
-  // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, both over the row; bias null: none. In place allowed.
+  // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, both over the row; weight null: all 1; bias null: none. In
+  // place allowed.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
                           float* out) = 0;
   // x[row] += bias.
@@ -119,7 +154,7 @@ class Operations {
   virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q,
                               int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
                               int64_t v_stride, int layer, KvCache& cache) = 0;
-  // Causal attention of each row over positions 0 .. its own (or its window), keys and values from the pages.
+  // Attention of each row over positions 0 .. its own (or its window, or Segment::seen_end), keys and values from the pages.
   // q [n_rows][n_heads][key_dim], out [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads,
                          int layer, const KvCache& cache, const AttentionParams& params, float* out,
@@ -142,6 +177,31 @@ class Operations {
   virtual void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) {
     static_cast<void>(index), static_cast<void>(segments), static_cast<void>(cache), static_cast<void>(chosen);
+  }
+  // Of networks that attend to blocks of positions, which a backend may refuse with their latents. Rows of values and
+  // scores, dense, [n_rows][pool.width()]; out[row] is written where a row ends a block, [n_rows][pool.dim].
+  virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
+                           const float* scores, float* out) {
+    static_cast<void>(pool), static_cast<void>(segments), static_cast<void>(state), static_cast<void>(values);
+    static_cast<void>(scores), static_cast<void>(out);
+  }
+  // Keeps those of `rows` that end a block; they are overwritten.
+  virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) {
+    static_cast<void>(blocks), static_cast<void>(segments), static_cast<void>(rows), static_cast<void>(cache);
+  }
+  // Of networks with several residual streams (Loading::mixes_streams()). Numbers [n_rows][mix.numbers()], in place.
+  virtual void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) {
+    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(n_rows);
+  }
+  // out[row] = sum over s of in[s] * streams[row][s], rows of streams dense, [n_streams][dim].
+  virtual void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim, float* out) {
+    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(streams), static_cast<void>(n_rows);
+    static_cast<void>(dim), static_cast<void>(out);
+  }
+  // streams[row][to] = out[to] * x[row] + sum over `from` of between[from][to] * streams[row][from].
+  virtual void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim, float* streams) {
+    static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(x), static_cast<void>(n_rows);
+    static_cast<void>(dim), static_cast<void>(streams);
   }
   // out[row][i] = activation(gate[row][i]) * up[row][i]; dense, out may be gate.
   virtual void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,

@@ -18,9 +18,10 @@ Reach reach_of(std::span<const Segment> segments, int window) {
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position, n = segment.n_tokens, end = first + n;
     const auto seen = [&](int64_t position) {
-      return window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      const int64_t before = window > 0 && position + 1 > window ? int64_t{window} : position + 1;
+      return before + segment.seen_by(static_cast<int>(position)) - 1 - position;
     };
-    if (window > 0)
+    if (window > 0 || segment.seen_end > 0)
       for (int64_t position = first; position < end; ++position) reach.pairs += seen(position);
     else
       reach.pairs += n * (first + 1) + n * (n - 1) / 2;
@@ -53,7 +54,7 @@ std::vector<OpFigures> StepProfile::read() const {
                                            "scale",     "soft_cap",       "add_rows",  "mixture",
                                            "gather_rows", "copy_page",    "read_floats", "sample",
                                            "convolve",  "delta_rule",     "state_space", "rms_norm_groups", "rotate",   "xielu",
-                                           "choose_positions"};
+                                           "choose_positions", "pool_blocks", "store_blocks", "mix_streams"};
   std::vector<OpFigures> all;
   for (const Slot& slot : slots_) {
     const Op op = slot.op.load(std::memory_order_acquire);
@@ -106,6 +107,9 @@ class ProfiledBackend final : public Backend {
   Status can_keep_states(const KvShape& shape) const override { return inner_->can_keep_states(shape); }
   Status can_keep_slots() const override { return inner_->can_keep_slots(); }
   bool attends_by_position() const override { return inner_->attends_by_position(); }
+  bool takes_spans() const override { return inner_->takes_spans(); }
+  bool mixes_streams() const override { return inner_->mixes_streams(); }
+  bool packs_layers() const override { return inner_->packs_layers(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
   // A profiled step is never a recorded one: a replay does not call these operations.
   bool begin_step(const StepInput& input) override {
@@ -190,6 +194,24 @@ class ProfiledBackend final : public Backend {
     work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) * static_cast<uint64_t>(layer.key_dim);
     timed(Op::kChoosePositions, work, [&] { inner_->choose_positions(index, segments, cache, chosen); });
   }
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
+                   const float* scores, float* out) override {
+    timed(Op::kPoolBlocks, {}, [&] { inner_->pool_blocks(pool, segments, state, values, scores, out); });
+  }
+  void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
+    timed(Op::kStoreBlocks, {}, [&] { inner_->store_blocks(blocks, segments, rows, cache); });
+  }
+  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->weigh_streams(mix, numbers, n_rows); });
+  }
+  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+                    float* out) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, n_rows, dim, out); });
+  }
+  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+                     float* streams) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, n_rows, dim, streams); });
+  }
   void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
              float* out) override {
     timed(Op::kGated, {}, [&] { inner_->gated(gating, gate, up, n_rows, dim, out); });
@@ -229,7 +251,7 @@ class ProfiledBackend final : public Backend {
                bool add_to_out) override {
     // Bytes at least: which experts rows share is not known here.
     const MixtureShape& shape = mixture.shape;
-    const uint64_t of_one = (mixture.gate->bytes + mixture.up->bytes + mixture.down->bytes) /
+    const uint64_t of_one = ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /
                             static_cast<size_t>(shape.n_experts);
     Work work;
     work.bytes = of_one * static_cast<uint64_t>(shape.n_used);

@@ -36,7 +36,7 @@ class StepProfile {
     kNone, kEmbed, kRmsNorm, kRmsNormHeads, kLayerNorm, kAddBias, kMatmul, kRopeAndStore, kAttention, kGated, kGateHeads,
     kScaleColumns, kAddWeighted, kMatchLength, kKeepOutliers, kCopyRows, kActivate, kScale, kSoftCap, kAddRows, kMixture,
     kGatherRows, kCopyPage, kReadFloats, kSample, kConvolve, kDeltaRule, kStateSpace, kRmsNormGroups, kRotate, kXielu,
-    kChoosePositions,
+    kChoosePositions, kPoolBlocks, kStoreBlocks, kMixStreams,
   };
   static constexpr size_t kSlots = 32;
   struct Slot {

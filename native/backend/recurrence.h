@@ -94,4 +94,19 @@ struct StateSpaceInputs {
   float* step;      // dense, [n_heads]: overwritten
 };
 
+// Pools each block of consecutive positions into one row, every number by itself (compressed attention of DeepSeek V4,
+// https://huggingface.co/deepseek-ai/DeepSeek-V4):
+//   out = sum over the block's rows of w value,   w = softmax over these rows of score + bias[position mod block]
+// With `overlap` rows have 2 dim numbers: the latter half counts for the row's own block, the former for the next one, so
+// that 2 block rows take part. Its state is the largest score so far, the sum of weights relative to it and the weighted
+// sum of values, of the block that is being filled and with `overlap` of the next one: [block][these three][dim].
+struct BlockPool {
+  int dim = 0, block = 0;
+  bool overlap = false;
+  const float* bias = nullptr;   // backend memory, [block][width()]
+
+  int64_t width() const { return int64_t{dim} * (overlap ? 2 : 1); }
+  int64_t state_floats() const { return 3 * width(); }
+};
+
 }  // namespace monolith

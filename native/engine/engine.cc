@@ -26,6 +26,7 @@
 #include "engine/loop/step_loop.h"
 #include "engine/schedule/request_check.h"
 #include "engine/text/grammar_compiler.h"
+#include "vision/vision.h"
 
 namespace monolith {
 namespace {
@@ -74,32 +75,39 @@ struct Live {
   std::bitset<kMaxChoices> finishing;   // choices whose finish was asked for
 };
 
-RequestBounds bounds_of(const Model& model, int n_vocab, int max_context) {
+RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool sees) {
   const ModelLimits& limits = model.limits();
   const KvLayout layout = model.memory().layout;
   // A sequence alone always has pages for steps of kLeastRowsAlone rows, and often for the longest.
   const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
+  // Rows that choose among what stands before them, or attend to blocks of it.
+  const bool chooses = model.params().latents.index.most > 0 ||
+                       std::ranges::any_of(model.params().layers, [](const LayerParams& layer) { return layer.mixer == MixerKind::kBlockAttention; });
   return {.n_vocab = n_vocab,
           .max_context = max_context,
           .takes_embeddings = model.takes_embeddings(),
-          .n_embd = model.params().n_embd,
-          .most_bidirectional_rows = has_pages ? limits.max_batch_tokens : std::min(limits.max_batch_tokens, kLeastRowsAlone)};
+          .sees = sees,
+          .input_width = model.params().input_width(),
+          .most_bidirectional_rows = chooses ? 0 : has_pages ? limits.max_batch_tokens : std::min(limits.max_batch_tokens, kLeastRowsAlone),
+          .turns_by_three = model.params().turns_by_three()};
 }
 
 class ThreadedEngine final : public Engine {
  public:
   ThreadedEngine(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
-                 std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options, std::unique_ptr<Model> draft)
+                 std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options, std::unique_ptr<Model> draft,
+                 EngineSight sight)
       : backend_(std::move(backend)),
         model_(std::move(model)),
+        sight_(std::move(sight)),
         draft_(std::move(draft)),
         tokenizer_(std::move(tokenizer)),
         channel_bytes_max_(options.channel_bytes_max),
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
-        bounds_(bounds_of(*model_, n_vocab_, max_context_)),
+        bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.tower != nullptr)),
         grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries, options.grammar_bytes_max),
-        loop_(*model_, *tokenizer_, options, counters_, draft_.get()) {}
+        loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.tower.get()) {}
 
   ~ThreadedEngine() override {
     {
@@ -384,7 +392,9 @@ class ThreadedEngine final : public Engine {
   }
 
   const std::unique_ptr<Backend> backend_;   // outlives the models
-  const std::unique_ptr<Model> model_, draft_;
+  const std::unique_ptr<Model> model_;
+  EngineSight sight_;
+  const std::unique_ptr<Model> draft_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const size_t channel_bytes_max_;
   const int max_context_;
@@ -411,11 +421,17 @@ class ThreadedEngine final : public Engine {
 
 }  // namespace
 
+EngineSight::EngineSight() = default;
+EngineSight::EngineSight(EngineSight&&) noexcept = default;
+EngineSight& EngineSight::operator=(EngineSight&&) noexcept = default;
+EngineSight::~EngineSight() { tower.reset(); }   // before what it computes on
+
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                               std::shared_ptr<const Tokenizer> tokenizer,
-                                              const EngineOptions& options, std::unique_ptr<Model> draft) {
+                                              const EngineOptions& options, std::unique_ptr<Model> draft, EngineSight sight) {
   try {
-    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options, std::move(draft));
+    auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options, std::move(draft),
+                                                   std::move(sight));
     engine->start_thread();
     return std::unique_ptr<Engine>(std::move(engine));
   } catch (const std::bad_alloc&) {

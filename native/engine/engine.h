@@ -30,6 +30,7 @@ namespace monolith {
 class Backend;
 class Model;
 class Tokenizer;
+class VisionTower;
 namespace grammar {
 struct GrammarOptions;
 }
@@ -48,6 +49,7 @@ struct EngineOptions {
   // Of models with recurrent state: every so many tokens a prompt leaves a snapshot, from which others may go on.
   int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
+  size_t embedding_bytes_max = 256 << 20;   // rows of images kept for when they come again; as much may belong to requests
   size_t channel_bytes_max = 64 << 20;   // undrained events; beyond, the channel's sequences are suspended
   size_t grammar_bytes_max = 256 << 20;  // what grammars in use or kept take together, but for what compiling alone leaves
   // Steps of grammars that the computing thread may take in one step of the engine, half of them for one sequence at once.
@@ -56,6 +58,16 @@ struct EngineOptions {
   // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
   // it. False: one after the other, for tests.
   bool overlap = true;
+};
+
+// What an engine sees images with: the tower, and what that computes on if it is not the model's backend.
+struct EngineSight {
+  EngineSight();
+  EngineSight(EngineSight&&) noexcept;
+  EngineSight& operator=(EngineSight&&) noexcept;
+  ~EngineSight();
+  std::unique_ptr<Backend> backend;   // null: the model's
+  std::unique_ptr<VisionTower> tower;
 };
 
 // Settings that may change while the engine runs; absent ones stay as they are.
@@ -82,6 +94,7 @@ struct EngineStats {
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;   // of requests begun; of these, found in the prefix cache
   uint64_t guessed_tokens = 0, guessed_right = 0;         // computed beside next tokens; of these, kept
   uint64_t drafted_tokens = 0, drafted_right = 0;         // of these, guesses of the draft
+  uint64_t image_pieces = 0, image_pieces_cached = 0;     // computed by the tower; found among those kept
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
   double step_seconds = 0;                      // sum of step durations
@@ -92,10 +105,12 @@ using ChannelId = uint32_t;
 
 class Engine {
  public:
-  // Takes over the parts; starts the thread. `draft`: see StepLoop; on the same backend.
+  // Takes over the parts; starts the thread. `draft`: see StepLoop; on the same backend. `sight` fits the model
+  // (VisionModel::fit()); without a tower images are refused.
   static Result<std::unique_ptr<Engine>> start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                                std::shared_ptr<const Tokenizer> tokenizer,
-                                               const EngineOptions& options, std::unique_ptr<Model> draft = nullptr);
+                                               const EngineOptions& options, std::unique_ptr<Model> draft = nullptr,
+                                               EngineSight sight = {});
   virtual ~Engine() = default;   // closes: cancels everything, joins the thread
 
   // A channel is one consumer's event stream. `wake` is called from the engine thread at most once per

@@ -22,6 +22,7 @@ inline constexpr int kMaxStopStrings = 16;
 inline constexpr int kMaxStopBytes = 1024;     // 256 characters of up to 4 bytes
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxBanned = 16;
+inline constexpr int kMaxRepeats = 1000;
 inline constexpr int kMaxCallPrefixes = 128;
 inline constexpr int kMaxCallPrefixBytes = 1024;
 
@@ -84,6 +85,13 @@ struct CallParams {
   bool ends_itself = false;          // without a close marker: a grammar ends the section, and not the turn
 };
 
+// Tokens of markers that are not sampled, by what the sequence's text is in; each list has those of SamplingParams::banned
+// too. None: no list holds, and SamplingParams::banned does. text/marker_bans.h makes them.
+struct MarkerBans {
+  std::vector<TokenId> undecided, reasoning, content, call;
+  bool any() const { return !content.empty(); }
+};
+
 // The kind of output of a sequence: it decides which rows want logits, and where the sequence ends.
 enum class OutputKind : uint8_t {
   kTokens,     // sampled: the logits of the prompt's last position, then of each new one; until something ends them
@@ -102,13 +110,16 @@ struct GenerationRequest {
   SamplingParams sampling;
   ReasoningParams reasoning;
   CallParams calls;
+  MarkerBans marker_bans;
+  // The answer ends where one run of tokens stands so often in a row, see text/repetition_guard.h. 0: it may repeat itself.
+  int max_repeats = 0;
   GrammarRef format;                 // the content is one of its texts, or begins with a call; null: anything
   std::vector<std::string> stop;     // applied to content only; the match is not returned
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
   bool use_prefix_cache = true;
-  // From the submission to the first step that computes something of it, however long it has had a place by then;
-  // longer → failed with kQueueTimeout. 0 = for ever.
+  // From the submission, or when the last piece of its images was seen, to the first step that computes something of it,
+  // however long it has had a place by then; longer → failed with kQueueTimeout. 0 = for ever.
   uint32_t queue_wait_ms = 30'000;
   uint32_t generation_ms = 3'600'000;  // wall time from that step on; then ends as length; 0 = for ever
 };
@@ -119,6 +130,7 @@ enum class FinishReason : uint8_t {
   kMaxTokens = 2,     // the request's cap; or no tokens are wanted
   kContextFull = 3,
   kTimeLimit = 4,     // generation_ms, or an orderly drain
+  kRepetition = 5,    // max_repeats
 };
 
 enum class FailureCode : uint8_t {

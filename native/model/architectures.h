@@ -76,7 +76,9 @@ struct ArchitectureTraits {
   DeltaNetKind delta_net = DeltaNetKind::kNone;
   bool attention_interval = false;    // only each so-manieth layer attends, as full_attention_interval says
   bool output_gate = false;           // LayerParams::output_gate
-  bool rope_sections = false;         // M-RoPE: text turns all sections alike, so they mean nothing here
+  bool rope_sections = false;         // M-RoPE: rope.dimension_sections says which pairs turn by which of three numbers,
+  bool interleaved_sections = false;  // in runs, or in turns as far as each section goes
+  bool deepstack = false;             // reads n_deepstack_layers
   bool gateless = false;              // its feed-forward networks have no gate, nor have its experts
   RopeStyle rope_style = RopeStyle::kHalves;
   bool rope_factors = false;          // applies rope_freqs.weight and rope_factors_*.weight
@@ -110,6 +112,7 @@ struct ArchitectureTraits {
   Experts experts = Experts::kNone;
   bool normalized_weights = true;     // of experts, where the file does not state it
   RouterScore router = RouterScore::kSoftmax;   // likewise
+  bool latent_experts = false;        // reads moe_latent_size
   bool expert_biases = false;         // of the router and of the experts' matrices
   bool weighs_input = false;          // Mixture::weighs_input
   Sinks sinks = Sinks::kNone;
@@ -119,6 +122,8 @@ struct ArchitectureTraits {
   bool key_as_value = false;          // in layers that carry no attn_v.weight
   bool head_gates = false;            // where carried
   bool limit_keys = false;            // reads swiglu_clamp_exp and swiglu_clamp_shexp
+  bool limits_input = false;          // Gating::limits_input
+  bool block_attention = false;       // layers have block attention, and residual streams are mixed
   bool shared_kv = false;             // reads attention.shared_kv_layers
   int own_kv_layers = 0;              // where the file does not state them, layers behind so many share; 0: none do
   bool per_layer_inputs = false;

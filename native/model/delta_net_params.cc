@@ -69,6 +69,9 @@ Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const A
   if (!taps) return taps.error();
   params.delta_net.n_taps = *taps;
   if (traits.delta_net == DeltaNetKind::kChannels) return read_channel_decay(file, read, params);
+  for (int i = 0; i < params.n_layers && traits.delta_net == DeltaNetKind::kRuns; ++i)
+    params.delta_net.grouped_mixed |= params.layers[static_cast<size_t>(i)].mixer == MixerKind::kDeltaNet &&
+                                      file.tensor("blk." + std::to_string(i) + ".ssm_in.weight") != nullptr;
   return read_head_decay(read, traits.delta_net, params.delta_net);
 }
 

@@ -273,6 +273,11 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
   if (Status s = refuse_what_is_not_computed(read, traits); !s) return s.error();
   if (Status s = read_sizes(file, read, traits, guess_layer, params); !s) return s.error();
   if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();
+  if (traits.deepstack) {
+    auto layers = read.integer("n_deepstack_layers", 0, params.n_layers, 0);
+    if (!layers) return layers.error();
+    params.n_deepstack = *layers;
+  }
   if (Status s = read_delta_nets(file, read, traits, params); !s) return s.error();
   if (Status s = read_state_spaces(file, read, params); !s) return s.error();
   if (Status s = read_scales(read, traits, params); !s) return s.error();

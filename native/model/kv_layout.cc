@@ -38,75 +38,134 @@ int64_t KvLayout::positions_in(int64_t n_pages, int64_t n_rows) const {
 
 namespace {
 
-// Numbers that a layer keeps of a position: pages are weighed by them, whatever a number takes.
-int64_t kept(const LayerParams& layer) {
-  if (!layer.keeps_pages()) return 0;
-  return int64_t{layer.n_kv_heads} * (layer.key_dim + (layer.latent() ? 0 : layer.value_dim));
+// Numbers that a layer keeps of a position, as keys and as values: pages are weighed by them, whatever a number takes.
+struct Kept {
+  int64_t keys = 0, values = 0;
+  int64_t sum() const { return keys + values; }
+  bool operator==(const Kept&) const = default;
+};
+Kept kept(const LayerParams& layer) {
+  if (!layer.keeps_pages()) return {};
+  const int64_t heads = layer.n_kv_heads;
+  return layer.keeps_latents() ? Kept{0, heads * layer.key_dim} : Kept{heads * layer.key_dim, heads * layer.value_dim};
 }
 
-// What all tables' pages of one position weigh with so many layers in a page: each slot of a page has room for the
-// largest layer that lies in it.
-int64_t weight_of(const std::vector<int64_t>& full, const std::vector<int64_t>& windowed, int64_t layers, int64_t tables) {
-  std::vector<int64_t> slots(static_cast<size_t>(layers));
-  for (const std::vector<int64_t>* kind : {&full, &windowed}) {
-    for (size_t i = 0; i < kind->size(); ++i) {
-      int64_t& slot = slots[i % slots.size()];
-      slot = std::max(slot, (*kind)[i]);
+// Layers of one kind in the order in which they fill its tables: slot by slot, `in_slot` to each.
+KvPlace place_of(int64_t index, int64_t in_slot, int64_t slots) {
+  const int64_t slot = index / in_slot;
+  return {static_cast<int>(slot / slots), static_cast<int>(slot % slots), static_cast<int>(index % in_slot)};
+}
+
+// What a page of one position weighs: each slot has room for the most that lies in it in any table.
+int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std::vector<Kept>& windowed, int64_t windowed_in_slot,
+                  int64_t slots) {
+  std::vector<Kept> room(static_cast<size_t>(slots));
+  const auto add = [&](const std::vector<Kept>& kind, int64_t in_slot) {
+    for (size_t i = 0; i < kind.size(); ++i) {
+      const KvPlace place = place_of(static_cast<int64_t>(i), in_slot, slots);
+      Kept& slot = room[static_cast<size_t>(place.slot)];
+      slot.keys = std::max(slot.keys, kind[i].keys * (place.place + 1));
+      slot.values = std::max(slot.values, kind[i].values * (place.place + 1));
     }
+  };
+  add(full, full_in_slot);
+  add(windowed, windowed_in_slot);
+  return std::accumulate(room.begin(), room.end(), int64_t{0}, [](int64_t sum, const Kept& slot) { return sum + slot.sum(); });
+}
+
+// How many layers of a kind, all alike, a slot for one of the other kind has room for; 1 where they differ.
+int64_t most_in_slot(const std::vector<Kept>& kind, const std::vector<Kept>& other) {
+  const auto alike = [](const std::vector<Kept>& layers) {
+    return std::ranges::all_of(layers, [&](const Kept& layer) { return layer == layers.front(); });
+  };
+  if (kind.empty() || other.empty() || !alike(kind) || !alike(other)) return 1;
+  const auto fit = [](int64_t room, int64_t own) { return own > 0 ? room / own : std::numeric_limits<int64_t>::max(); };
+  return std::max<int64_t>(1, std::min(fit(other.front().keys, kind.front().keys), fit(other.front().values, kind.front().values)));
+}
+
+struct Kinds {
+  std::vector<Kept> full, windowed;   // of each layer that keeps pages
+  int window = 0;
+};
+Kinds kinds_of(const HyperParams& params, bool by_window) {
+  Kinds kinds;
+  for (const LayerParams& layer : params.layers) {
+    if (!layer.keeps_pages()) continue;
+    const bool has_window = by_window && layer.window > 0;
+    (has_window ? kinds.windowed : kinds.full).push_back(kept(layer));
+    if (has_window) kinds.window = std::max(kinds.window, layer.window);
   }
-  return tables * std::accumulate(slots.begin(), slots.end(), int64_t{0});
+  return kinds;
 }
 
 }  // namespace
 
-KvLayout kv_layout(const HyperParams& params, bool by_window) {
-  KvLayout layout;
-  std::vector<int64_t> full, windowed;   // of each layer that keeps pages
-  for (const LayerParams& layer : params.layers) {
-    if (!layer.keeps_pages()) continue;
-    const bool has_window = by_window && layer.window > 0;
-    (has_window ? windowed : full).push_back(kept(layer));
-    if (has_window) layout.window = std::max(layout.window, layer.window);
-  }
+KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
+  if (params.blocks.n_groups > 0) by_window = false;   // what stands for blocks lies beside the window's rows
+  const auto [full, windowed, window] = kinds_of(params, by_window);
   const auto n_full = static_cast<int64_t>(full.size()), n_windowed = static_cast<int64_t>(windowed.size());
-  layout.layers_per_page = static_cast<int>(std::max<int64_t>(n_full, 1));
+  KvLayout layout{.layers_per_page = static_cast<int>(std::max<int64_t>(n_full, 1)), .window = window};
   if (n_windowed == 0) return layout;
+  layout.full_in_slot = static_cast<int>(packs ? most_in_slot(full, windowed) : 1);
+  layout.windowed_in_slot = static_cast<int>(packs ? most_in_slot(windowed, full) : 1);
+  const int64_t of_full = ceil_div(n_full, layout.full_in_slot), of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
   // Layers that fill no whole page waste memory, and pages of few layers make many tables: one table more
   // weighs as much as a hundredth of the memory.
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (int64_t layers = std::max(n_full, n_windowed); layers >= 1; --layers) {
-    const int64_t n_full_tables = ceil_div(n_full, layers), n_windowed_tables = ceil_div(n_windowed, layers);
+  for (int64_t slots = std::max(of_full, of_windowed); slots >= 1; --slots) {
+    const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);
     const int64_t tables = n_full_tables + n_windowed_tables;
     if (tables > kMostTables) continue;
-    const int64_t cost = weight_of(full, windowed, layers, tables) * (100 + tables);
+    const int64_t cost = tables * weight_of(full, layout.full_in_slot, windowed, layout.windowed_in_slot, slots) * (100 + tables);
     if (cost >= least) continue;
     least = cost;
-    layout.layers_per_page = static_cast<int>(layers);
+    layout.layers_per_page = static_cast<int>(slots);
     layout.full = static_cast<int>(n_full_tables);
     layout.windowed = static_cast<int>(n_windowed_tables);
   }
   return layout;
 }
 
+double filled(const HyperParams& params, const KvLayout& layout) {
+  const Kinds kinds = kinds_of(params, layout.windowed > 0);
+  int64_t used = 0;
+  for (const std::vector<Kept>* kind : {&kinds.full, &kinds.windowed})
+    for (const Kept& layer : *kind) used += layer.sum();
+  const int64_t room = layout.tables() * weight_of(kinds.full, layout.full_in_slot, kinds.windowed, layout.windowed_in_slot, layout.layers_per_page);
+  return room > 0 ? static_cast<double>(used) / static_cast<double>(room) : 1.0;
+}
+
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout) {
   std::vector<KvPlace> places;
-  int n_full = 0, n_windowed = 0;
+  int64_t n_full = 0, n_windowed = 0;
   for (const LayerParams& layer : params.layers) {
     if (!layer.keeps_pages()) {
       places.push_back({});
       continue;
     }
     const bool windowed = layout.windowed > 0 && layer.window > 0;
-    const int index = windowed ? n_windowed++ : n_full++;
-    places.push_back({(windowed ? layout.full : 0) + index / layout.layers_per_page,
-                      index % layout.layers_per_page});
+    KvPlace place = windowed ? place_of(n_windowed++, layout.windowed_in_slot, layout.layers_per_page)
+                             : place_of(n_full++, layout.full_in_slot, layout.layers_per_page);
+    if (windowed) place.table += layout.full;
+    places.push_back(place);
   }
   return places;
 }
 
 int index_layer(const HyperParams& params, int index) {
-  return static_cast<int>(params.layers.size()) +
-         static_cast<int>(std::ranges::count_if(params.layers.begin(), params.layers.begin() + index, &LayerParams::chooses));
+  const auto own = params.layers.begin() + index;
+  int at = block_layer(params, index);
+  if (own->block > 0) ++at;
+  return at;
+}
+
+int block_layer(const HyperParams& params, int index) {
+  auto at = static_cast<int>(params.layers.size());
+  for (int i = 0; i < index; ++i) {
+    const LayerParams& layer = params.layers[static_cast<size_t>(i)];
+    at += (layer.block > 0 ? 1 : 0) + (layer.chooses ? 1 : 0);
+  }
+  return at;
 }
 
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type) {
@@ -115,18 +174,25 @@ KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pa
   for (size_t i = 0; i < places.size(); ++i) {
     const LayerParams& layer = params.layers[i];
     if (layer.keeps_pages()) {
-      const StateKind kind = layer.latent() ? StateKind::kLatents : StateKind::kKeysAndValues;
-      shape.layers.push_back({kind, layer.n_kv_heads, layer.key_dim, layer.value_dim, places[i].slot});
+      const StateKind kind = layer.keeps_latents() ? StateKind::kLatents : StateKind::kKeysAndValues;
+      shape.layers.push_back({kind, layer.n_kv_heads, layer.key_dim, layer.value_dim, places[i].slot, places[i].place});
     } else {
       shape.layers.push_back({.kind = StateKind::kNothing});
     }
   }
-  // Behind the slots of the layers: networks with an index have one page table for all.
+  // Behind the slots of the layers: networks with an index or blocks have one page table for all.
   const IndexParams& index = params.latents.index;
   int slot = layout.layers_per_page;
-  for (const LayerParams& layer : params.layers)
-    if (layer.chooses) shape.layers.push_back({StateKind::kLatents, 1, index.key_dim, index.key_dim, slot++});
   shape.most_chosen = index.most;
+  for (const LayerParams& layer : params.layers) {
+    const int page_rows = layer.block > 0 ? std::max(1, kPageTokens / layer.block) : kPageTokens;
+    if (layer.block > 0) {
+      shape.layers.push_back({StateKind::kLatents, 1, layer.key_dim, layer.value_dim, slot++, 0, page_rows});
+      const int64_t most = layer.chooses ? index.most : n_pages * kPageTokens / layer.block;
+      shape.most_chosen = static_cast<int>(std::min<int64_t>(std::max<int64_t>(shape.most_chosen, layer.window + most), INT32_MAX));
+    }
+    if (layer.chooses) shape.layers.push_back({StateKind::kLatents, 1, index.key_dim, index.key_dim, slot++, 0, page_rows});
+  }
   return shape;
 }
 

@@ -33,7 +33,9 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   return {};
 }
 
-Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
+}  // namespace
+
+Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, int n_rotated, HyperParams& params) {
   constexpr std::string_view kKeyLength = "attention.indexer.key_length";
   if (!traits.position_index) return read.refuse_unless("attention.indexer.top_k", 0, "an index of positions");
   IndexParams& index = params.latents.index;
@@ -45,19 +47,17 @@ Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, 
   if (!most) return most.error();
   auto eps = read.number("attention.layer_norm_epsilon", 1e-30, 1.0, 1e-6);
   if (!eps) return eps.error();
-  if (*key_dim < params.latents.shared_dim)
+  if (*key_dim < n_rotated)
     return Error{ErrorCode::kInvalidFile, "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) + ", fewer than the " +
-                                              std::to_string(params.latents.shared_dim) + " dimensions that rotate"};
+                                              std::to_string(n_rotated) + " dimensions that rotate"};
   if (*key_dim % 16 != 0)
     return Error{ErrorCode::kUnsupported, "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) +
                                               ", supported are multiples of 16"};
   if (params.latents.q_rank == 0)
     return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.q_lora_rank") + "' is 0: an index needs that form of queries"};
   index = {*most, *n_heads, *key_dim, *traits.position_index, static_cast<float>(*eps)};
-  return read_indexed_layers(read, params);
+  return {};
 }
-
-}  // namespace
 
 Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params) {
@@ -94,7 +94,8 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
     layer.key_dim = latents.rank + latents.shared_dim;
     layer.value_dim = latents.rank;
   }
-  return read_index(read, traits, params);
+  if (Status s = read_index(read, traits, latents.shared_dim, params); !s || latents.index.most == 0) return s;
+  return read_indexed_layers(read, params);
 }
 
 }  // namespace monolith

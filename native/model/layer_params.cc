@@ -98,8 +98,9 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
                                                       : heads;
   if (!kv_heads) return kv_heads.error();
   // Networks of experts only need not state what other layers would have.
-  const auto no_ff = mixed && traits.experts == Experts::kRequired ? std::optional<int64_t>(0) : std::nullopt;
-  auto n_ff = read.integers("feed_forward_length", n, mixed ? 0 : 1, kMaxFeedForward, no_ff);
+  const bool may_lack_ff = mixed || traits.block_attention;
+  const auto no_ff = may_lack_ff && traits.experts == Experts::kRequired ? std::optional<int64_t>(0) : std::nullopt;
+  auto n_ff = read.integers("feed_forward_length", n, may_lack_ff ? 0 : 1, kMaxFeedForward, no_ff);
   if (!n_ff) return n_ff.error();
   const auto with_heads = std::ranges::find_if(*heads, [](int count) { return count > 0; });
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
@@ -204,7 +205,10 @@ Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& 
                   : read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
   const std::vector<double> frequencies = plain_rope_frequencies(dims, *base);
-  params.ropes.push_back({dims, {frequencies.begin(), frequencies.end()}});
+  RopeSet windowed;
+  windowed.n_dims = dims;
+  windowed.inverse_frequency.assign(frequencies.begin(), frequencies.end());
+  params.ropes.push_back(std::move(windowed));
   for (LayerParams& layer : params.layers) {
     if (layer.window > 0) layer.rope = 1;
   }
@@ -228,6 +232,12 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
                                     max_context > 0 ? max_context : params.context_length,
                                     traits.rope_factors, traits.yarn_log);
   if (!rope) return rope.error();
+  constexpr std::string_view kSections = "rope.dimension_sections";
+  if (traits.rope_sections && read.has(kSections)) {
+    auto sections = read.integers(kSections, 3, 0, dims / 2);
+    if (!sections) return sections.error();
+    rope->axes = rope_axes(dims / 2, *sections, traits.interleaved_sections);
+  }
   params.ropes.push_back(std::move(*rope));
   if (traits.windowed_rope == WindowedRope::kSame || *windowed_dims == 0) return {};
   return read_windowed_rope(read, traits, *windowed_dims, params);
@@ -333,7 +343,7 @@ Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& rea
 
 Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
                    ExpertParams& experts) {
-  constexpr int kNotStated = 0, kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3;
+  constexpr int kNotStated = 0, kSoftmax = 1, kSigmoid = 2, kSoftmaxOfChosen = 3, kRootSoftplus = 4;
   constexpr int kMaxGroups = 64;
   Router& router = experts.router;
   router.score = traits.router;
@@ -348,9 +358,11 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
     }
   } else if (*score == kSigmoid) {
     router.score = RouterScore::kSigmoid;
+  } else if (*score == kRootSoftplus) {
+    router.score = RouterScore::kRootSoftplus;
   } else if (*score != kNotStated) {
     return read.refuse_unless("expert_gating_func", kSoftmax,
-                              "a router with neither softmax nor sigmoid");
+                              "a router whose scores are none of these");
   }
   auto groups = read.integer("expert_group_count", 0, kMaxGroups, 0);
   if (!groups) return groups.error();
@@ -378,6 +390,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
   params.layers.assign(static_cast<size_t>(params.n_layers + params.guess.used), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
   if (Status s = read_shapes(file, read, traits, params); !s) return s;
+  if (traits.block_attention) return read_block_attention(file, read, traits, max_context, params);
   if (Status s = read_latents(file, read, traits, params); !s) return s;
   if (Status s = read_shared_kv(read, traits, params); !s) return s;
   if (Status s = read_ropes(file, read, traits, max_context, params); !s) return s;
@@ -448,18 +461,27 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
   experts.n_ff = *n_ff;
   for (size_t i = 0; i < params.layers.size() && !experts.choice_bias; ++i)
     experts.choice_bias = file.tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr;
+  if (traits.latent_experts) {
+    auto latent = read.integer("moe_latent_size", 0, kMaxFeedForward, 0);
+    if (!latent) return latent.error();
+    experts.latent = *latent;
+  }
   experts.biases = traits.expert_biases;
   experts.gateless = traits.gateless;
   experts.weighs_input = traits.weighs_input;
   if (*count == traits.unnormed_experts) params.qk_norm = QkNorm::kNone;
   experts.fused_gate_up = file.tensor(block + "ffn_gate_up_exps.weight") != nullptr;
+  auto by_token = read.integer("hash_layer_count", 0, params.n_layers, 0);
+  if (!by_token) return by_token.error();
+  for (int i = 0; i < *by_token; ++i) params.layers[static_cast<size_t>(i)].experts_by_token = true;
   experts.router.normalized = *normalized;
   experts.router.scale = *scale > 0 ? static_cast<float>(*scale) : 1.0f;
   if (Status s = read_router(read, traits, experts); !s) return s;
   experts.n_ff_shared = *shared;
   experts.shared_gate = gated;
   for (const auto& [what, value] :
-       {std::pair{"'" + read.key("embedding_length") + "'", params.n_embd},
+       {experts.latent > 0 ? std::pair{"'" + read.key("moe_latent_size") + "'", experts.latent}
+                           : std::pair{"'" + read.key("embedding_length") + "'", params.n_embd},
         std::pair{std::string("the experts' feed-forward length"), *n_ff}}) {
     if (value % kExpertRowMultiple == 0) continue;
     return Error{ErrorCode::kUnsupported,
@@ -496,10 +518,13 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
                          HyperParams& params) {
   constexpr int kMaxPerLayer = 1 << 14, kMaxStreams = 16;
   const auto n = static_cast<int>(params.layers.size());
+  params.limits_input = traits.limits_input;
   if (traits.limit_keys) {
+    // Where one limit is for both, files state the first.
+    const bool both = traits.limits_input && !read.has("swiglu_clamp_shexp");
     for (const auto& [key, field] : {std::pair{"swiglu_clamp_exp", &LayerParams::expert_limit},
                                      std::pair{"swiglu_clamp_shexp", &LayerParams::gate_limit}}) {
-      auto limits = read.numbers(key, n, 0, 1e6, 0.0);
+      auto limits = read.numbers(both ? "swiglu_clamp_exp" : key, n, 0, 1e6, 0.0);
       if (!limits) return limits.error();
       for (int i = 0; i < n; ++i)
         params.layers[static_cast<size_t>(i)].*field = static_cast<float>((*limits)[static_cast<size_t>(i)]);

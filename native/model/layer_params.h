@@ -15,6 +15,10 @@ inline constexpr int64_t kMaxFeedForward = 1 << 20;
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params);
 
+// What layers with block attention have, and params.blocks, latents' index and stream_mix: from within read_layers().
+Status read_block_attention(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
+                            HyperParams& params);
+
 // delta_net, where a layer's mixer is one: after read_layers().
 Status read_delta_nets(const GgufFile& file, const MetadataReader& read,
                        const ArchitectureTraits& traits, HyperParams& params);

@@ -22,6 +22,7 @@ namespace monolith {
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
+  kEachHeadApart,       // of each head, with a mean and weights of its own
   kWholeRow,
   kEachHeadRotated,
   kUnweightedRotated,   // of each head, without weights, in layers that rotate
@@ -36,6 +37,7 @@ enum class NormKind : uint8_t {
 enum class MixerKind : uint8_t {
   kAttention,
   kLatentAttention,    // MLA: keys and values of all heads from one row of latents
+  kBlockAttention,     // of one row of latents as well, to a window and to blocks of positions before it
   kDeltaNet,
   kMamba2,
   kShortConvolution,
@@ -59,6 +61,7 @@ struct RopeSet {
   std::vector<float> inverse_frequency;   // n_dims / 2, factors and scaling already applied
   float magnitude = 1.0f;                 // scales cos and sin (YaRN, LongRoPE)
   float score_factor = 1.0f;              // scales the scores of latent attention besides (YaRN)
+  std::vector<uint8_t> axes;              // RopeParams::axes; empty: one number turns all
 };
 
 // Of layers whose mixer is a delta net (DeltaRule): all alike.
@@ -70,6 +73,7 @@ struct DeltaNetParams {
   bool apart = false;            // each of queries, keys and values has a matrix and a convolution; gate and decay come
   int low_rank = 0;              // through so many values
   bool grouped_beta = false;     // beta and decay lie in one matrix, by key head
+  bool grouped_mixed = false;    // and so do queries, keys, values and the gate, in files from before they did not
   Activation gate = Activation::kSilu;   // of the result
 
   int64_t keys() const { return int64_t{n_key_heads} * key_dim; }
@@ -113,6 +117,9 @@ struct LayerParams {
   Xielu xielu = {};               // of Activation::kXielu
   float temperature_scale = 0.0f; // as AttentionParams has them
   int temperature_length = 1, temperature_offset = 0;
+  // Of block attention: positions that one row stands for, 0: there is the window alone; and BlockPool::overlap.
+  int block = 0;
+  bool blocks_overlap = false;
   bool chooses = false;           // it has an index of its own (IndexParams), by which rows choose what they attend to
   bool output_gate = false;       // what attention gives is scaled by a sigmoid of the row, each number by its own
   bool value_is_key = false;      // no projection of values: they are the keys before their norm and rotation
@@ -123,8 +130,13 @@ struct LayerParams {
   // Of the gate's numbers only what lies so many standard deviations above their mean is kept; 0: all.
   float sparse_deviations = 0.0f;
 
+  bool experts_by_token = false;  // a row's token says which experts it has, and the router only how much they count
+
   bool latent() const { return mixer == MixerKind::kLatentAttention; }
-  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || latent(); }
+  bool keeps_latents() const { return latent() || mixer == MixerKind::kBlockAttention; }
+  bool attends() const { return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || keeps_latents(); }
+  // How its blocks become rows of `dim` numbers, without weights.
+  BlockPool pool(int dim) const { return {.dim = dim, .block = block, .overlap = blocks_overlap}; }
   // It takes room in the pages of keys and values.
   bool keeps_pages() const { return attends() && kv_of < 0; }
   bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
@@ -137,6 +149,7 @@ struct ExpertParams {
   int count = 0;             // 0: there are none, and the rest means nothing
   int used = 0;              // of each row
   int n_ff = 0;              // values inside an expert
+  int latent = 0;            // experts read so many numbers made of a row, and one matrix makes a row of theirs; 0: rows
   Router router;             // its bias is a layer's own
   bool choice_bias = false;  // Router::bias
   bool biases = false;       // of the router's logits and of every expert's three matrices
@@ -189,6 +202,26 @@ struct GuessLayerParams {
   std::string_view head_norm_name;                // of its norm before the head; empty: the network's
 };
 
+// What layers with block attention have in common beside LatentParams::q_rank and its index. Each head's result rotates
+// back, and groups of heads have a matrix each that takes theirs to output_rank numbers.
+struct BlockAttentionParams {
+  int n_groups = 0;      // of heads; 0: there are no such layers
+  int output_rank = 0;
+  int n_rotated = 0;     // the last dimensions of every head
+};
+
+// Several residual streams that every part reads from and writes to (StreamMix).
+struct StreamMixParams {
+  int n_streams = 0;     // 0: there is one, and nothing is mixed
+  int iterations = 0;
+  float eps = 0;
+
+  // Without weights.
+  StreamMix mix(bool reads_only) const {
+    return {.n_streams = n_streams, .iterations = iterations, .eps = eps, .reads_only = reads_only};
+  }
+};
+
 // What a network computes, in full: the forward pass asks for no architecture's name.
 struct HyperParams {
   std::string architecture_name;   // as in the file
@@ -201,6 +234,9 @@ struct HyperParams {
 
   RopeStyle rope_style;
   std::vector<RopeSet> ropes;        // one or two
+  // Rows of embedding spans have so many further parts, each as long as the first, which are added to the residual
+  // stream behind the first so many layers (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+  int n_deepstack = 0;
   std::vector<LayerParams> layers;   // n_layers, and behind them the one that guesses, if it is used
 
   float attention_soft_cap = 0.0f;   // of scores; 0: none
@@ -219,11 +255,14 @@ struct HyperParams {
   std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
   LatentParams latents;
+  BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
   int convolution_taps = 0;       // of layers whose mixer is a short convolution
   PerLayerInputs per_layer;
   StreamParams streams;
+  StreamMixParams stream_mix;
+  bool limits_input = false;      // Gating::limits_input
   float value_scale = 1.0f;       // of what attention gathers
   bool value_norm = false;        // each head of the values passes a norm without weights
   bool head_gates = false;        // each head's result is scaled by a sigmoid of the row
@@ -236,6 +275,10 @@ struct HyperParams {
   bool gate_bias, up_bias, down_bias;
   bool fused_gate_up;       // ffn_up holds gate and up
 
+  // Numbers of an embedding span's row.
+  int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
+  // Rows have rotary positions of three numbers.
+  bool turns_by_three() const { return !ropes.empty() && !ropes[0].axes.empty(); }
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
   bool has_state_spaces() const { return state_space.n_heads > 0; }
   // The most that any layer has.
@@ -282,6 +325,12 @@ struct MemoryPlan {
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
+// Rows of a step that are rows of an embedding span.
+struct EmbeddedRows {
+  int first_row = 0, n_rows = 0;
+  const float* rows = nullptr;            // [n_rows][HyperParams::input_width()]
+};
+
 // Consecutive rows of one sequence in a step, for the layer that guesses. Kept rows are numbered from 0 to
 // ModelLimits::kept_rows() - 1.
 struct HiddenRun {
@@ -293,7 +342,7 @@ struct HiddenRun {
 
 // One step's input. Rows of a segment are consecutive; all host memory.
 struct Batch {
-  std::span<const int32_t> tokens;        // one per row
+  std::span<const int32_t> tokens;        // one per row; of embedded rows any that is in range
   // Cover all rows in order, and again for each further table of MemoryPlan::layout: the same runs of rows, with
   // that table's pages. Of tables of layers with a window, pages that no row sees any more are not looked at.
   std::span<const Segment> segments;
@@ -301,6 +350,7 @@ struct Batch {
   bool leaves_logits = false;             // in the backend's memory, for its sample()
   // Cover all rows in order; the layer that guesses then keeps what it needs of them. Empty: it does not.
   std::span<const HiddenRun> hidden = {};
+  std::span<const EmbeddedRows> embedded = {};   // ascending
 };
 
 // One pass of the layer that guesses: of each sequence one row, which says what follows its token.
@@ -327,7 +377,8 @@ class Model {
   virtual const MemoryPlan& memory() const = 0;
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
-  // Whether positions may be rows of embedding spans in the place of tokens.
+  // Whether positions may be rows of embedding spans in the place of tokens: Batch::embedded, and of segments
+  // rope_positions and seen_end.
   virtual bool takes_embeddings() const { return false; }
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the

@@ -15,6 +15,10 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
       const StateSpaceParams& space = params.state_space;
       return space.space().state_floats() + int64_t{space.n_taps - 1} * space.channels();
     }
+    case MixerKind::kBlockAttention:
+      if (layer.block == 0) return 0;
+      return layer.pool(layer.key_dim).state_floats() +
+             (layer.chooses ? layer.pool(params.latents.index.key_dim).state_floats() : 0);
     case MixerKind::kShortConvolution: return int64_t{params.convolution_taps - 1} * params.n_embd;
     default: return 0;
   }

@@ -62,6 +62,24 @@ std::vector<double> plain_rope_frequencies(int n_dims, double base) {
   return frequencies;
 }
 
+std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool interleaved) {
+  const int time = sections[0], height = sections[1], width = sections[2], sum = time + height + width;
+  if (sum == 0) return {};
+  std::vector<uint8_t> axes(static_cast<size_t>(n_pairs));
+  for (int pair = 0; pair < n_pairs; ++pair) {
+    int axis = 0;
+    if (interleaved) {
+      const int turn = pair % 3;
+      if (turn > 0 && pair < 3 * sections[static_cast<size_t>(turn)]) axis = turn;
+    } else {
+      const int within = pair % sum;
+      axis = within < time ? 0 : within < time + height ? 1 : 2;
+    }
+    axes[static_cast<size_t>(pair)] = static_cast<uint8_t>(axis);
+  }
+  return axes;
+}
+
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies) {
   const int n_dims = static_cast<int>(frequencies.size()) * 2;
   // The paper's ramp runs over the number of rotations; the authors' code, which trained the
@@ -81,9 +99,9 @@ float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& freq
 
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
                                       int n_dims, int context_length, int max_context,
-                                      bool use_factors, YarnLog log) {
+                                      bool use_factors, YarnLog log, std::string_view base_key) {
   const MetadataReader read(file, architecture);
-  auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
+  auto base = read.number(base_key, kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
   auto original =
       read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);

@@ -2,6 +2,8 @@
 // turns by per position, with the scalings that stretch a model's context. Pure functions.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -43,13 +45,19 @@ enum class YarnLog : uint8_t {
   kTenthAlone,   // likewise, and the magnitude is 1 whatever l is
 };
 
-// Everything the file says: `<arch>.rope.freq_base`, `<arch>.rope.scaling.*`, and, where
+// Which of a row's three numbers each of `n_pairs` pairs turns by. Sections of pairs for time, height and width lie one behind
+// the other and again from the first, or take turns: pair 3 i + 1 is of the height as long as i is less than its section,
+// pair 3 i + 2 of the width, and all others are of the time (Qwen3-VL, arXiv:2511.21631). Empty: all sections are.
+std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool interleaved);
+
+// Everything the file says: `<arch>.rope.freq_base` (or `base_key` in its place), `<arch>.rope.scaling.*`, and, where
 // `use_factors`, the tensors whose values divide the frequencies: rope_freqs.weight (Llama 3), or
 // LongRoPE's (Ding et al. 2024, arXiv:2402.13753) rope_factors_short.weight and
 // rope_factors_long.weight, the latter if max_context goes beyond the context the model was first
 // trained on. Errors: kInvalidFile (out of range, wrong shape), kUnsupported (scaling kind, named).
 Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view architecture,
                                       int n_dims, int context_length, int max_context,
-                                      bool use_factors, YarnLog log = YarnLog::kRefused);
+                                      bool use_factors, YarnLog log = YarnLog::kRefused,
+                                      std::string_view base_key = "rope.freq_base");
 
 }  // namespace monolith

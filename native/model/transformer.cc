@@ -8,6 +8,7 @@
 
 #include "model/layers/make_layer.h"
 #include "model/layers/per_layer_input.h"
+#include "model/layers/stream_mix.h"
 #include "model/layers/streams.h"
 #include "model/recurrent_state.h"
 
@@ -32,8 +33,8 @@ Status check_limits(const ModelLimits& limits) {
   return in_range("n_pages", limits.n_pages, kMaxPages - 1);
 }
 
-KvShape kv_shape(const HyperParams& params, const ModelLimits& limits) {
-  return kv_shape(params, kv_layout(params, limits.pages_by_window), limits.n_pages, limits.kv_type);
+KvShape kv_shape(const HyperParams& params, const KvLayout& layout, const ModelLimits& limits) {
+  return kv_shape(params, layout, limits.n_pages, limits.kv_type);
 }
 
 }  // namespace
@@ -67,8 +68,8 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   if (Status status = check_types(*slots, backend); !status) return status.error();
 
   MemoryPlan plan{};
-  plan.layout = kv_layout(*params, limits.pages_by_window);
-  KvShape shape = kv_shape(*params, limits);
+  plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
+  KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.can_keep_states(shape); !status) return status.error();
   // What one more page takes: a backend may keep pages of its own besides.
   shape.n_pages = 1;
@@ -81,7 +82,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                                   ", which at " + std::to_string(plan.page_bytes) +
                                                   " bytes a page is out of range"};
   }
-  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, limits));
+  plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = backend.can_keep_slots(); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
@@ -133,7 +134,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     return status.error();
   }
 
-  auto kv = backend.kv_cache(kv_shape(p, limits));
+  auto kv = backend.kv_cache(kv_shape(p, plan->layout, limits));
   if (!kv) return kv.error();
   model->kv_ = std::move(*kv);
   allocated.kv_bytes = model->kv_->bytes;
@@ -214,6 +215,8 @@ Status Transformer::build_layers(Backend& backend) {
     }
     if (!made->empty()) parts_.back().ends_layer = true;
   }
+  for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
+    repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());
   logit_lists_.resize(n_tables_);
   last_segments_.resize(logit_tables_.size());
@@ -242,7 +245,7 @@ const float* Transformer::forward(const Batch& batch) {
                        .logit_rows = batch.logit_rows,
                        .segment_lists = lists_,
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-                       .recordable = observed_ == nullptr};
+                       .recordable = observed_ == nullptr && batch.embedded.empty()};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   return batch.leaves_logits ? activations_.logits : host_logits(n_logits);
@@ -283,20 +286,27 @@ void Transformer::compute(const Batch& batch) {
   backend_.embed(*weights_.embedding, batch.tokens.data(), n_rows, x);
   if (params_.embedding_scale != 1.0f)
     backend_.scale(x, int64_t{n_rows} * params_.n_embd, params_.embedding_scale);
+  place_embedded(batch);
   if (params_.per_layer.dim > 0)
     compute_per_layer_inputs(params_, weights_.per_layer, backend_, activations_, batch.tokens, x);
   const bool streams = params_.streams.count > 1;
   if (streams) open_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
+  const bool mixed = params_.stream_mix.n_streams > 0;
+  if (mixed) open_mixed_streams(params_, backend_, activations_, repeated_, n_rows);
   StepRows rows{.tables = std::span(lists_).first(n_tables_),
                 .logit_rows = batch.logit_rows,
                 .logit_tables = logit_lists_,
                 .x = x,
                 .count = n_rows,
-                .per_layer = activations_.per_layer};
+                .per_layer = activations_.per_layer,
+                .tokens = batch.tokens,
+                .streams = activations_.streams,
+                .stream_numbers = activations_.stream_numbers};
   // It wants the hidden rows of all.
   const bool feeds = guess_layer_ && !batch.hidden.empty();
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
     parts_[i].part->run(rows, i == last_to_keep_ && !streams && !feeds);
+    if (parts_[i].ends_layer && parts_[i].layer < params_.n_deepstack) add_deepstack(batch, rows, parts_[i].layer + 1);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
       note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
   }
@@ -310,11 +320,48 @@ void Transformer::compute(const Batch& batch) {
     }
   }
   if (rows.count > 0) {
+    if (mixed)
+      read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count, rows.stream_numbers, rows.x);
     apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
     note(activations_.normed, rows.count - 1, params_.n_layers);
     write_logits(nullptr, rows.count);
   }
   if (feeds) guess_layer_->feed(batch, std::span(lists_).first(n_tables_));
+}
+
+// Embedded rows in the place of tokens' embeddings, not scaled as those are. With further parts all of a row waits in
+// `inputs`, at its place in the step.
+void Transformer::place_embedded(const Batch& batch) {
+  const int64_t n_embd = params_.n_embd, width = params_.input_width();
+  for (const EmbeddedRows& some : batch.embedded) {
+    float* const x = activations_.x + some.first_row * n_embd;
+    if (width == n_embd) {
+      backend_.write_floats(x, some.rows, some.n_rows * n_embd);
+      continue;
+    }
+    float* const inputs = activations_.inputs + some.first_row * width;
+    backend_.write_floats(inputs, some.rows, some.n_rows * width);
+    backend_.copy_rows(inputs, width, some.n_rows, n_embd, x);
+  }
+}
+
+// Adds that part of embedded rows to the residual stream, of those rows that are still wanted.
+void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int part) {
+  const int64_t n_embd = params_.n_embd, width = params_.input_width();
+  const auto add = [&](int from, int n, float* x) {
+    backend_.copy_rows(activations_.inputs + from * width + part * n_embd, width, n, n_embd, activations_.deepstack);
+    backend_.add_rows(x, activations_.deepstack, 1.0f, nullptr, n, n_embd);
+  };
+  for (const EmbeddedRows& some : batch.embedded) {
+    if (rows.all) {
+      add(some.first_row, some.n_rows, rows.x + some.first_row * n_embd);
+      continue;
+    }
+    for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
+      const int row = batch.logit_rows[i] - some.first_row;
+      if (row >= 0 && row < some.n_rows) add(batch.logit_rows[i], 1, rows.x + static_cast<int64_t>(i) * n_embd);
+    }
+  }
 }
 
 // The rows with logits, each as a segment of one token with its pages of one table, whose segments `of_all` are; none
@@ -327,7 +374,13 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
     const int row = batch.logit_rows[i];
     while (row >= of_all[s].first_row + of_all[s].n_tokens) ++s;
     const Segment& from = of_all[s];
-    segments.push_back({static_cast<int>(i), 1, from.first_position + row - from.first_row, from.pages});
+    const int within = row - from.first_row;
+    segments.push_back({.first_row = static_cast<int>(i),
+                        .n_tokens = 1,
+                        .first_position = from.first_position + within,
+                        .pages = from.pages,
+                        .rope_positions = from.rope_positions == nullptr ? nullptr : from.rope_positions + within,
+                        .seen_end = from.seen_end});
   }
 }
 

@@ -2,7 +2,7 @@
 // does and another does not is data (HyperParams), never a question after its name. It walks a list of the layers'
 // parts (layers/layer_part.h), of which each kind has its file.
 //
-//   x = embedding * scale                          [rows][n_embd]: the residual stream
+//   x = embedding * scale, or a span's row         [rows][n_embd]: the residual stream
 //   per layer:  x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x)))))
 //               x += scale * post_norm(feed_forward(pre_norm(x)))
 //   feed_forward(x) = W_down (activation(W_gate x) * W_up x), or a mixture of experts of that form,
@@ -34,6 +34,7 @@ class Transformer final : public Model {
   const MemoryPlan& memory() const override { return plan_; }
   KvCache& kv() override { return *kv_; }
   Backend& backend() override { return backend_; }
+  bool takes_embeddings() const override { return backend_.takes_spans(); }
   const float* forward(const Batch& batch) override;
   bool guesses() const override { return guess_layer_ != nullptr; }
   const float* guess(const GuessBatch& batch) override;
@@ -53,6 +54,8 @@ class Transformer final : public Model {
 
   Status build_layers(Backend& backend);
   void compute(const Batch& batch);   // a step's operations
+  void place_embedded(const Batch& batch);
+  void add_deepstack(const Batch& batch, const StepRows& rows, int part);
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
   void write_logits(const Matrix* head, int n_rows);
   const float* host_logits(int n_rows);
@@ -84,6 +87,8 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> lists_;          // of each page table, and last_segments_
 
   std::unique_ptr<GuessLayer> guess_layer_;   // null: it has none
+  std::vector<int32_t> repeated_;   // each row's number as often as there are streams that are mixed
+
   float* observed_ = nullptr;  // null: nobody observes
 };
 

@@ -65,6 +65,17 @@ class WeightList {
   void vector_of_shape(std::string_view name, std::array<int64_t, 3> shape, const float*& to) {
     add(name, 1, shape[0] * shape[1] * shape[2], nullptr, &to, shape, 0);
   }
+  // Rows of a table that is read as floats, whatever its type.
+  void table(std::string_view name, int64_t rows, int64_t cols, const float*& to) {
+    vector_of_shape(name, {cols, rows, 1}, to);
+    slots_.back().any_type = true;
+  }
+  // A table of numbers, each below `most`: those of one row, and rows.
+  void numbers(std::string_view name, int64_t count, int64_t rows, int32_t most, std::vector<int32_t>& to) {
+    add(name, 1, count * rows, nullptr, nullptr, {count, rows, 1}, 0);
+    slots_.back().numbers = &to;
+    slots_.back().most = most;
+  }
   void vector_if(bool carried, std::string_view name, int64_t count, const float*& to) {
     if (carried) vector(name, count, to);
   }

@@ -63,6 +63,7 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   list.enter(-1);
   list_weights(weights.per_layer, list);
   list_weights(weights.streams, list);
+  if (p.stream_mix.n_streams > 0) list_weights("output_hc", true, weights.output_mix, list);
   list.norm(p.output_norm_name, p.n_embd, weights.output_norm);
   if (!p.tied_output) list.matrix("output.weight", p.n_vocab, p.n_embd, weights.output);
   list.vector_if(p.output_bias, "output.bias", p.n_vocab, weights.output_bias);
@@ -114,11 +115,15 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   if (!fits) {
     faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has shape " +
                                              shape_text(tensor) + ", expected " + shape_text(slot));
-  } else if (is_vector && traits_of(tensor.type).block_values != 1) {
+  } else if ((tensor.type == TensorType::kI32) != (slot.numbers != nullptr)) {
+    faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has type " +
+                                             std::string(traits_of(tensor.type).name) +
+                                             (slot.numbers != nullptr ? ", expected I32" : ", which holds no weights"));
+  } else if (is_vector && !slot.any_type && traits_of(tensor.type).block_values != 1) {
     faults->add(ErrorCode::kUnsupported, "tensor '" + slot.name + "' has type " +
                                              std::string(traits_of(tensor.type).name) +
                                              ", expected F32, F16 or BF16");
-  } else if (const int64_t row = slot.heads.n_heads > 0 ? slot.shape[0] : slot.cols;
+  } else if (const int64_t row = slot.heads.n_heads > 0 || slot.any_type ? slot.shape[0] : slot.cols;
              row % traits_of(tensor.type).block_values != 0) {
     faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " +
                                              std::to_string(row) +
@@ -140,9 +145,9 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
   std::unordered_set<std::string_view> named;   // slots may share a tensor
   for (const WeightSlot& slot : slots) {
     if (!named.insert(slot.name).second) continue;
-    const bool is_vector = slot.vector != nullptr;
+    const bool is_vector = slot.vector != nullptr && !slot.any_type;
     size_t dims = slot.shape[2] > 1 ? 3 : !is_vector || slot.shape[1] > 1 ? 2 : 1;
-    wanted.push_back({slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector});
+    wanted.push_back({slot.name, {slot.shape.begin(), slot.shape.begin() + static_cast<ptrdiff_t>(dims)}, is_vector, slot.most});
   }
   return wanted;
 }

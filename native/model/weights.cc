@@ -44,6 +44,7 @@ std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slo
 }
 
 size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
+  if (slot.numbers != nullptr) return static_cast<size_t>(slot.cols) * sizeof(int32_t);
   return slot.vector != nullptr ? vector_bytes(slot)
                                 : backend.matrix_bytes(slot.kept_as(), slot.rows, slot.cols);
 }
@@ -74,6 +75,19 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
       for (int64_t j = 0; j < values; ++j) to[(head * padded + j) * slot.cols + i] = row[static_cast<size_t>(j)];
     }
   return rows;
+}
+
+// Checked, as numbers say which expert is read.
+Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
+  slot.numbers->resize(static_cast<size_t>(slot.cols));
+  std::memcpy(slot.numbers->data(), data.data(), slot.numbers->size() * sizeof(int32_t));
+  for (size_t i = 0; i < slot.numbers->size(); ++i) {
+    const int32_t number = (*slot.numbers)[i];
+    if (number < 0 || number >= slot.most)
+      return Error{ErrorCode::kInvalidFile, "tensor '" + slot.name + "' holds " + std::to_string(number) + " at index " +
+                                                std::to_string(i) + ", expected 0 to " + std::to_string(slot.most - 1)};
+  }
+  return {};
 }
 
 }  // namespace
@@ -121,7 +135,10 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     const Part part = part_of(slot);
     const std::span<const std::byte> data = slot.runs > 1 ? read_runs(file, slot, gathered, scratch)
                                                           : file.read(tensor, part.offset, part.size, scratch);
-    if (slot.vector != nullptr) {
+    if (slot.numbers != nullptr) {
+      if (Status status = load_numbers(slot, data); !status) return status;
+      allocated += slot_bytes(slot, backend);
+    } else if (slot.vector != nullptr) {
       auto memory = backend.allocate(slot.cols);
       if (!memory) return memory.error();
       dequantize(tensor.type, data.data(), slot.cols, decoded.data());

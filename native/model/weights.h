@@ -24,6 +24,7 @@ struct Weights {
   NormWeights output_norm;
   PerLayerTables per_layer;
   StreamProjections streams;
+  StreamMixWeights output_mix;
   std::vector<LayerWeights> layers;   // as HyperParams::layers
   GuessWeights guess;
 };
@@ -37,8 +38,7 @@ struct HeadPart {
   bool transposed = false;    // its columns become the rows, all as F32
 };
 
-// What the model needs of one tensor and where it goes: exactly one of `matrix` and `vector` is
-// set.
+// What the model needs of one tensor and where it goes: exactly one of `matrix`, `vector` and `numbers` is set.
 struct WeightSlot {
   std::string name;
   int64_t rows;  // 1 for vectors
@@ -51,6 +51,9 @@ struct WeightSlot {
   int64_t first = 0;
   const GgufTensor* tensor = nullptr;  // found in the file
   HeadPart heads = {};
+  std::vector<int32_t>* numbers = nullptr;   // I32, on the host
+  int32_t most = 0;                          // each of them is at least 0 and below this
+  bool any_type = false;                     // of a vector: the file may have it quantized
   // The rows lie in so many runs of equal length, whose beginnings are `run_stride` rows apart.
   int64_t runs = 1, run_stride = 0;
 
@@ -70,6 +73,7 @@ struct WantedTensor {
   std::string name;
   std::vector<int64_t> shape;   // row length first
   bool is_vector;               // F32 in files
+  int32_t numbers_below = 0;    // above 0: I32, each of them at least 0 and below this
 };
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
 

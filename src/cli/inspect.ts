@@ -6,18 +6,20 @@ import { loadConfig } from '../config/load.js';
 import { QUANTIZE_TYPES, showBytes } from '../config/kinds.js';
 import type { Inspection, MemoryPlan } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
+import { visionFileOf } from '../engine/vision-file.js';
 import { loadOptions } from '../service/engine-settings.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0|fp8]
+Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q6_k|q4_k|q4_0|fp8] [--vision MMPROJ.gguf]
 
 What the file says of itself, and the memory plan of serving it. A Hugging Face folder is told of in the
-words of the GGUF file it would be converted to. --tensors lists every tensor, --json prints everything.
+words of the GGUF file it would be converted to. The file of its vision tower is --vision, or lies beside
+it under a usual name. --tensors lists every tensor, --json prints everything.
 Engine settings (--max-context, --kv-bytes, …) apply to the plan, and so does --quantize.
 `;
 
-const FLAGS = { '--json': false, '--tensors': false, '--quantize': true };
+const FLAGS = { '--json': false, '--tensors': false, '--quantize': true, '--vision': true };
 
 export async function inspect(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -29,14 +31,15 @@ export async function inspect(argv: string[]): Promise<number> {
   const wanted = values.get('--quantize');
   const quantize = QUANTIZE_TYPES.find((type) => type === wanted);
   if (wanted !== undefined && quantize === undefined) throw new UsageError(`inspect: --quantize takes ${QUANTIZE_TYPES.join(', ')}, not "${wanted}"`);
+  const vision = visionFileOf({ file, vision: values.get('--vision') });
   let found: Inspection;
   try {
-    found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }) });
+    found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }), ...(vision === null ? {} : { visionPath: vision.path }) });
   } catch (error) {
     throw new UsageError(`inspect: ${(error as Error).message}`, error);
   }
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(found)}\n`);
-  else process.stdout.write(report(file, found, values.has('--tensors')));
+  else process.stdout.write(report(file, found, vision?.path ?? null, values.has('--tensors')));
   return found.model === null ? 1 : 0;
 }
 
@@ -46,7 +49,7 @@ function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
   return `16 tokens take ${fullPages}${fullPages > 0 ? ', and' : ', but'} of the last ${window} of a request ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
 }
 
-function report(file: string, found: Inspection, allTensors: boolean): string {
+function report(file: string, found: Inspection, visionFile: string | null, allTensors: boolean): string {
   const { model, plan } = found;
   const sections: string[] = [];
   const section = (title: string, rows: string[][]): void => { sections.push(`${title}\n${table(rows.map((row) => ['', ...row]))}`); };
@@ -71,6 +74,17 @@ function report(file: string, found: Inspection, allTensors: boolean): string {
       ...plan.slotBytes === 0 ? [] : [['recurrent state', `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`]],
       ['activations', showBytes(plan.activationBytes)],
       ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],
+    ]);
+  }
+
+  const { vision } = found;
+  if (vision !== null) {
+    section(`Vision: ${basename(visionFile ?? '')}`, [
+      ['projector', clean(vision.projector)],
+      ...vision.problem === null ? [] : [['does not fit', clean(vision.problem)]],
+      ['weights', showBytes(vision.weightBytes)],
+      ['working memory', `${showBytes(vision.workBytes)} at most`],
+      ['tokens of an image', vision.imageTokens.map(({ width, height, tokens }) => `${tokens} of ${width} x ${height}`).join(', ')],
     ]);
   }
 

@@ -155,6 +155,9 @@ export const MAX_OUTPUT_TOKENS = 65_535;
 export const MIN_REPEATS = 2;
 export const MAX_REPEATS = 1000;
 
+/** A month. */
+export const MAX_IDLE_MINUTES = 44_640;
+
 const limit = z.number().int().min(1).max(1e9).nullable().optional();
 
 /** Unset: the general limit. Null: no limit. */
@@ -170,9 +173,13 @@ export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string
 export interface ModelOverride {
   readonly quantize?: (typeof QUANTIZE_TYPES)[number] | null | undefined;
   readonly draft?: string | null | undefined;
+  readonly vision?: string | null | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
   readonly max_repeats?: number | null | undefined;
+  readonly load?: 'start' | 'demand' | undefined;
+  readonly idle_minutes?: number | null | undefined;
+  readonly pinned?: boolean | undefined;
   readonly default_effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
   readonly display_name?: string | undefined;
   readonly image_input?: 'refuse' | 'note' | undefined;
@@ -195,9 +202,13 @@ const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 const modelOverride = z.strictObject({
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   draft: modelName.nullable().optional(),
+  vision: z.string().min(1).max(4096).nullable().optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),
   max_repeats: z.number().int().min(MIN_REPEATS).max(MAX_REPEATS).nullable().optional(),
+  load: z.enum(['start', 'demand']).optional(),
+  idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
+  pinned: z.boolean().optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   display_name: z.string().min(1).max(128).optional(),
   image_input: z.enum(['refuse', 'note']).optional(),

@@ -81,6 +81,7 @@ export const settings = {
     queue_max: setting(kind.integer(1, 1_000_000), 512, 'Requests waiting per model; above it 503.'),
     queue_max_tokens: setting(kind.integer(1, 1e9), 4_000_000, 'Prompt tokens waiting per model; above it 503.'),
     queue_wait_ms: setting(kind.integer(1, 3_600_000), 30_000, 'Longest wait in the queue; then 503.'),
+    load_wait_ms: setting(kind.integer(1, 3_600_000), 120_000, 'Longest that a request waits for a model that is loaded because it asks (models.<id>.idle_minutes, load); then 503, and the load goes on.'),
     max_generation_ms: setting(kind.integer(1, 86_400_000), 3_600_000, 'Longest generation; then it ends as `length`.'),
     drain_ms: setting(kind.integer(0, 3_600_000), 30_000, 'Time running requests get at shutdown; then they end as `length`.'),
     stall_ms: setting(kind.integer(100, 3_600_000), 30_000, 'Not ready if there is work and no step ended for this long.'),
@@ -98,6 +99,10 @@ export const settings = {
     max_bytes: setting(kind.bytes(1024, 1024 ** 3), 20_971_520, 'Largest image, decoded from base64 or fetched.'),
     max_pixels: setting(kind.integer(1, 1e9), 50_000_000, 'Most pixels of one image.'),
     max_per_request: setting(kind.integer(1, 10_000), 100, 'Most images of one request, those of its chain included.'),
+    max_tiles: setting(kind.integer(0, 1_000), 0, 'Most tiles that an image is cut into, for models that do so; 0 for as many as the model has learned.'),
+    max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Most tokens that one image may take of a prompt; above it 422.'),
+    max_request_tokens: setting(kind.integer(1, 1e7), 131_072, 'Most tokens that all images of a request may take together; above it 422.'),
+    cache_bytes: setting(kind.bytes(0, 2 ** 40), 268_435_456, 'Memory in which a model keeps what it has seen of images, for when they come again; as much again may belong to requests under way.'),
     allowed_hosts: setting(kind.list, [], 'Hosts that images may be fetched from over https, e.g. images.example.com; *.example.com for all below; * for every public host. Others are refused.', { shown: 'none' }),
     fetch_timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time fetching one image may take, redirects included.'),
   },
@@ -122,7 +127,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
 
   hub: {
     endpoint: setting(kind.url('https', 'http'), 'https://huggingface.co', 'The hub that models are pulled from: any server that speaks the Hugging Face hub\'s API.', { variables: ['HF_ENDPOINT'] }),

@@ -21,6 +21,11 @@ export interface LoadOptions {
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
   draftQuantize?: Quantize;   // as `quantize`, for that one
+  visionPath?: string;        // a GGUF file of the model's vision tower and projector ("mmproj"); absent = images are not seen
+  visionOptional?: boolean;   // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
+  visionMaxPixels?: number;   // of a picture as it was sent; absent = 2 ** 27
+  visionMaxTiles?: number;    // of a picture; 0 or absent = as the tower's file has it
+  embeddingBytes?: number;    // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts
   maxBatchTokens: number;     // of a step; 0 = as suits the device
@@ -43,6 +48,14 @@ export interface Inspection {
   model: ModelInfo | null;    // null if this build cannot run it; `reason` says why
   reason: string | null;
   plan: MemoryPlan | null;
+  vision: InspectedVision | null;   // null: no LoadOptions.visionPath
+}
+
+export interface InspectedVision {
+  projector: string;
+  weightBytes: number; workBytes: number;
+  imageTokens: { width: number; height: number; tokens: number }[];   // of some usual sizes
+  problem: string | null;     // why it does not fit the model
 }
 
 /** What a load allocates. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
@@ -74,8 +87,30 @@ export interface ModelInfo {
   specialTokens: string[];    // spellings of control tokens, and of user-defined tokens that begin with '<' or '['
 }
 
+/** What becomes of a picture of some size. */
+export interface PlannedImage {
+  readonly tokens: number;    // that it takes of the prompt: rows of embeddings, and the markers around them
+  readonly columns: number;   // of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview
+  readonly rows: number;
+  readonly pieces: readonly ImagePiece[];   // in the order in which the model reads them
+}
+
+export interface ImagePiece {
+  readonly part: 'image' | 'tile' | 'overview';   // all of it and nothing else; a part; all of it beside the tiles
+  readonly row: number; readonly column: number;  // of a tile, from 1; else 0
+  readonly width: number; readonly height: number; // pixels that the tower sees
+  readonly tokens: number;    // rows of embeddings
+}
+
+/** A picture cut and resized for one engine's tower: another engine's is a TypeError. Any number of requests share one. */
+export interface NativeImage extends PlannedImage {
+  readonly bytes: number;     // of memory
+}
+
 export interface SubmitOptions {
   prompt: Int32Array;
+  /** Where pictures stand: before the token at `at`, in ascending order; several may stand at one place. Absent = none. */
+  images?: { at: number; image: NativeImage }[];
   organization: number;       // its number, 32-bit
   n: number;
   maxTokens: number;          // per choice: at least 1 where tokens are wanted, else 0
@@ -96,7 +131,7 @@ export interface SubmitOptions {
    * reasoning before any content (and not with a budget of 0), what closes it or a call within that. Absent: false.
    */
   markersInPlace?: boolean;
-  /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 24 tokens at least; 0 or absent: never. */
+  /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 16 tokens at least; 0 or absent: never. */
   maxRepeats?: number;
   reasoning: {
     open: string; close: string;       // '' = none
@@ -223,6 +258,7 @@ export interface NativeStats {
   loadedBatchTokens: number;  // maxBatchTokens when it was loaded
   mostBatchTokens: number; mostSequences: number;   // allocated: what configure() clamps to
   steps: number; stepRows: number; prefillTokens: number; decodeTokens: number; cachedTokens: number;
+  imagePieces: number; imagePiecesCached: number;     // of images, computed by the tower; found among those kept
   promptTokens: number; promptTokensCached: number;   // of requests begun; of these, found in the prefix cache
   guessedTokens: number; guessedRight: number;        // computed beside next tokens; of these, kept
   requests: number; finished: number; failedRequests: number; preemptions: number;
@@ -263,6 +299,17 @@ export interface NativeEngine {
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;
+  /** What sees for it; null: nothing does. */
+  readonly vision: { readonly projector: string; readonly mostTokens: number } | null;
+  /** Why the tower it was given is left out; null: it is not, or there was none. */
+  readonly visionProblem: string | null;
+  /**
+   * What a picture of this size becomes, without looking at one. `low`: as few tokens as the model allows.
+   * Throws `invalid_argument` if no piece can hold such sides, `unsupported` without a tower.
+   */
+  planImage(width: number, height: number, low: boolean): PlannedImage;
+  /** The same of a picture: 8 bits each of red, green and blue, row by row. Off the event loop; `pixels` stay as they are until then. */
+  prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
    * `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread, and how long ago the first
    * event in it came about, in milliseconds. The buffer is the callee's.

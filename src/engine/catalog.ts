@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
+import { MAX_IDLE_MINUTES, MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
 import { packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
@@ -23,6 +23,11 @@ const catalogModel = z.strictObject({
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /** Another model, smaller and of the same vocabulary, that guesses what this one will say: the same answers, sooner. */
   draft: id.nullable().optional(),
+  /**
+   * A GGUF file of its vision tower ("mmproj"), relative to the catalog (or, of a setting, to the working folder); null: it does
+   * not see. Absent: what lies beside the file under a usual name (vision-file.ts).
+   */
+  vision: z.string().min(1).nullable().optional(),
   display_name: z.string().min(1).max(128),
   /** Small and made to show the service, not to work with: whoever meets it is told so. */
   demonstration: z.boolean().optional(),
@@ -33,6 +38,12 @@ const catalogModel = z.strictObject({
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
   successor: id.nullable().optional(),
+  /** `demand`: loaded when it is first asked for, and not with the server. */
+  load: z.enum(['start', 'demand']).optional(),
+  /** Its memory is given back when nobody has asked for so long, until somebody does; absent or null: never. */
+  idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
+  /** Its memory is not given back, neither for time nor for another model. */
+  pinned: z.boolean().optional(),
   /** Prompt plus output; null: what the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
   /** Cap of one answer, and what it gets when the client names none; null: what the context leaves, up to MAX_OUTPUT_TOKENS. */
@@ -63,7 +74,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'draft' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'draft' | 'vision' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -92,7 +103,7 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   return parsed.data.models.map((model) => {
     const file = resolve(dirname(path), model.file);
     if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} is not there`);
-    return { ...model, file };
+    return { ...model, file, ...(typeof model.vision === 'string' ? { vision: resolve(dirname(path), model.vision) } : {}) };
   });
 }
 
@@ -162,7 +173,9 @@ export function withOverrides(models: readonly CatalogModel[], overrides: Readon
   }
   return models.map((model) => {
     const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
-    return { ...model, ...given(others), sampling: { ...model.sampling, ...given(ofSampling ?? {}) } };
+    const vision = typeof others.vision === 'string' ? resolve(others.vision) : others.vision;
+    if (typeof vision === 'string' && !existsSync(vision)) throw new CatalogError(`models "${model.id}": vision`, `${vision} is not there`);
+    return { ...model, ...given({ ...others, vision }), sampling: { ...model.sampling, ...given(ofSampling ?? {}) } };
   });
 }
 

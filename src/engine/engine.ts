@@ -2,7 +2,8 @@
 // and the packed events of each step handed to the request they belong to. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type {
-  CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeStats, NativeTunables, OpFigures, SubmitOptions, TokenizeOptions,
+  CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeImage, NativeStats, NativeTunables, OpFigures, PlannedImage, SubmitOptions,
+  TokenizeOptions,
 } from './addon-types.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
@@ -49,6 +50,14 @@ export class Engine {
   get active(): number { return this.#listeners.size; }
   /** Prompt plus completion a sequence may have, in tokens. */
   get maxContext(): number { return this.#native.maxContext; }
+
+  /** What sees images for it; null: nothing does. */
+  get vision(): NativeEngine['vision'] { return this.#native.vision; }
+  get visionProblem(): string | null { return this.#native.visionProblem; }
+  /** What a picture of this size becomes. Throws what NativeEngine.planImage does. */
+  planImage(width: number, height: number, low: boolean): PlannedImage { return this.#native.planImage(width, height, low); }
+  /** A picture ready for SubmitOptions.images of this engine. Off the event loop. */
+  prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage> { return this.#native.prepareImage(pixels, width, height, low); }
 
   /**
    * Queues a request. `onEvent` is called on this thread: one `started`, then texts, one `finished` per

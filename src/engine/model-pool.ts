@@ -2,17 +2,20 @@
 // share one engine, loaded once for each way to store it. Loading never blocks; a file that does not load fails
 // its models alone.
 import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addon, LoadOptions } from './addon-types.js';
 import type { CatalogModel } from './catalog.js';
 import { Engine } from './engine.js';
 import { loadAddon } from './load-addon.js';
+import { visionFileOf, type VisionFile } from './vision-file.js';
 
 export type ModelStatus =
   | { state: 'loading'; progress: number }      // 0 to 1
   | { state: 'ready'; engine: Engine }
   | { state: 'failed'; error: Error }
+  | { state: 'idle' }                           // its memory was given back, as nobody used it; loaded when it is asked for
   | { state: 'unloaded' };                      // its memory was given back, or soon will be: nothing new begins
 
 export interface PooledModel {
@@ -22,6 +25,8 @@ export interface PooledModel {
 
 /** An engine and the public names it answers to. */
 export interface PooledEngine {
+  /** Its name in the process. */
+  readonly key: string;
   readonly file: string;
   readonly names: readonly string[];
   readonly status: ModelStatus;
@@ -37,20 +42,42 @@ class Slot implements PooledEngine {
   status: ModelStatus = { state: 'unloaded' };
   /** Resolves when what was asked for last has come about. Never rejects. */
   settled: Promise<void> = Promise.resolve();
+  /** It loads because somebody waits for it, and was not loaded with the server or by an operator. */
+  isAwaited = false;
   #wanted = false;
+  #resting = false;                              // given back until it is asked for, as nobody used it
   #closed = false;
   #leaving: Engine | null = null;                // being unloaded, and some requests still run on it
 
   /** `key`: its name in the process, by which other threads share the engine. */
-  constructor(private readonly addon: Addon, readonly key: string, readonly file: string, private readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>) {}
+  constructor(private readonly addon: Addon, readonly key: string, readonly file: string, readonly options: LoadOptions, private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>) {}
+
+  /** Whether it is loaded, loading, or would be if it were asked for. */
+  get isOffered(): boolean { return this.#wanted || this.#resting; }
+
+  /** Gives its memory back until it is asked for, if nothing runs on it; or, not yet loaded, leaves it until then. */
+  rest(): void {
+    if (this.#closed || this.#resting || (this.#wanted && this.status.state !== 'ready')) return;
+    this.#resting = true;
+    if (this.#wanted) this.want(false, 0);
+    else this.status = { state: 'idle' };
+  }
+
+  /** Somebody asks for it. */
+  wake(): void {
+    if (!this.#resting) return;
+    this.isAwaited = true;
+    this.want(true, 0);
+  }
 
   /** Loads it or gives its memory back, one after the other however often this is called. `graceMs`: what runs gets this long. */
   want(loaded: boolean, graceMs: number): void {
+    if (loaded) this.#resting = false;
     if (this.#wanted === loaded || this.#closed) return;
     this.#wanted = loaded;
     if (!loaded && this.status.state === 'ready') {
       this.#leaving = this.status.engine;
-      this.status = { state: 'unloaded' };       // from now on, not only when its turn has come
+      this.status = this.#absent();              // from now on, not only when its turn has come
     } else if (loaded) {
       this.status = { state: 'loading', progress: 0 };
     }
@@ -69,7 +96,7 @@ class Slot implements PooledEngine {
       return;
     }
     if (this.status.state === 'ready') this.#leaving = this.status.engine;
-    this.status = this.#wanted ? { state: 'loading', progress: 0 } : { state: 'unloaded' };
+    this.status = this.#wanted ? { state: 'loading', progress: 0 } : this.#absent();
     const engine = this.#leaving;
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
@@ -87,6 +114,15 @@ class Slot implements PooledEngine {
     await engine.close();
   }
 
+  /** An operator gives it up altogether. */
+  leave(graceMs: number): void {
+    this.#resting = false;
+    if (this.#wanted) this.want(false, graceMs);
+    else if (this.status.state === 'idle') this.status = { state: 'unloaded' };
+  }
+
+  #absent(): ModelStatus { return { state: this.#resting ? 'idle' : 'unloaded' }; }
+
   async #load(addon: Addon, options: LoadOptions, ready: (slot: Slot, engine: Engine) => void | Promise<void>): Promise<void> {
     this.status = { state: 'loading', progress: 0 };
     try {
@@ -96,6 +132,8 @@ class Slot implements PooledEngine {
       this.status = { state: 'ready', engine };
     } catch (error) {
       this.status = { state: 'failed', error: error instanceof Error ? error : new Error(String(error)) };
+    } finally {
+      this.isAwaited = false;
     }
   }
 
@@ -126,16 +164,21 @@ export class ModelPool {
    */
   add(model: CatalogModel, loaded = true, draft: CatalogModel | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
-    const file = realPath(model.file);
-    const key = storedAs(file, model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`);
+    // By its own path: beside a link lie the links to its other parts.
+    const file = resolve(model.file);
+    const vision = visionFileOf(model);
+    const key = storedAs(realPath(file), model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`)
+      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
-      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft), this.onReady);
+      slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.onReady);
       this.#slots.set(key, slot);
     }
     slot.names.push(model.id);
     this.#models.set(model.id, { model, slot, loaded });
-    if (loaded) slot.want(true, 0);
+    if (!loaded) return;
+    if (model.load === 'demand' && !slot.isOffered) slot.rest();
+    else if (model.load !== 'demand') slot.want(true, 0);
   }
 
   /**
@@ -146,7 +189,31 @@ export class ModelPool {
     const entry = this.#models.get(name);
     if (entry === undefined || entry.loaded === loaded) return;
     entry.loaded = loaded;
-    entry.slot.want(entry.slot.names.some((one) => this.#models.get(one)?.loaded === true), graceMs);
+    if (entry.slot.names.some((one) => this.#models.get(one)?.loaded === true)) entry.slot.want(true, 0);
+    else entry.slot.leave(graceMs);
+  }
+
+  /** A model that rests begins to load. Nothing happens to any other. */
+  wake(name: string): void {
+    const entry = this.#models.get(name);
+    if (entry?.loaded === true) entry.slot.wake();
+  }
+
+  /** Gives a model's memory back until it is asked for, if nothing runs on it. */
+  rest(name: string): void {
+    const entry = this.#models.get(name);
+    const status = entry?.slot.status;
+    if (entry !== undefined && status?.state === 'ready' && status.engine.active === 0) entry.slot.rest();
+  }
+
+  /** Resolves when what was last asked of this model has come about. */
+  async settledOf(name: string): Promise<void> {
+    await this.#models.get(name)?.slot.settled;
+  }
+
+  /** What a load of this model goes by; undefined for a name that is not there. */
+  loadOf(name: string): { key: string; file: string; options: LoadOptions; isAwaited: boolean } | undefined {
+    return this.#models.get(name)?.slot;
   }
 
   /** Takes a name away; the engine ends with its last name. */
@@ -196,10 +263,11 @@ const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; load
 /** A file and the way it is stored in memory. */
 const storedAs = (file: string, { quantize }: CatalogModel): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
 
-function optionsFor(options: LoadOptions, { quantize }: CatalogModel, draft: CatalogModel | null): LoadOptions {
+function optionsFor(options: LoadOptions, { quantize }: CatalogModel, draft: CatalogModel | null, vision: VisionFile | null): LoadOptions {
   return {
     ...options, ...(quantize === undefined || quantize === null ? {} : { quantize }),
     ...(draft === null ? {} : { draftPath: realPath(draft.file) }),
+    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found }),
     ...(draft?.quantize === undefined || draft.quantize === null ? {} : { draftQuantize: draft.quantize }),
   };
 }

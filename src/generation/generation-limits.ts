@@ -8,9 +8,20 @@ export interface GrammarSettings {
   callWhiteSpace: 'compact' | 'flexible';
 }
 
+/** Tokens that images may take of a prompt. */
+export interface ImageTokenLimits {
+  perImage: number;
+  perRequest: number;
+}
+
 /** Limits that are the operator's, not the model's. */
 export interface GenerationLimits {
   queueWaitMs: number;
   maxGenerationMs: number;
+  /** A request waits so long for a model that is loaded because it asks; absent: two minutes. */
+  loadWaitMs?: number;
+  /** So many requests may wait for one; absent: 512. */
+  loadWaitMax?: number;
   grammar: GrammarSettings;
+  images: ImageTokenLimits;
 }

@@ -20,6 +20,11 @@ export interface ServedModel {
   readonly lifecycle: ModelLifecycle;
   /** What a request that leaves them open gets. */
   readonly sampling: CatalogModel['sampling'];
+  /**
+   * Has a model that rests loaded, and waits for it. Whether it can be asked then, ready() says. Throws ApiError 503 where
+   * that takes too long or too many wait; the signal's reason if it aborts before.
+   */
+  awake(signal?: AbortSignal): Promise<void>;
   /** Throws ApiError 503 while the model loads or after it failed to. */
   ready(): Provider;
 }
@@ -30,7 +35,12 @@ export class ServedModels {
   // By name, from when it was last ready: said on of a model that is unloaded for a while.
   readonly #known = new Map<string, Known>();
 
-  constructor(private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES) {}
+  readonly #waiting = new Map<string, number>();
+
+  constructor(
+    private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES,
+    private readonly residents: Residents = ALL_STAY,
+  ) {}
 
   /** Throws ApiError 404 for an unknown or retired name. */
   find(asked: string): ServedModel {
@@ -42,8 +52,10 @@ export class ServedModels {
     return {
       name, asked, lifecycle,
       sampling: pooled.model.sampling,
+      awake: (signal) => this.#awake(name, signal),
       ready: () => {
-        const provider = this.#provider(pooled.model, engineOf(pooled));
+        const now = this.pool.get(name) ?? pooled;
+        const provider = this.#provider(now.model, engineOf(now));
         if (provider instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
         return provider;
       },
@@ -71,16 +83,34 @@ export class ServedModels {
 
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status.engine);
-    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false };
+    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
       contextWindow: known.contextWindow, maxOutputTokens: known.maxOutputTokens,
       efforts: known.reasons ? EFFORTS : ['none'],
       defaultEffort: known.reasons ? model.default_effort : 'none',
-      sampling: model.sampling, inputModalities: model.input_modalities,
+      sampling: model.sampling, inputModalities: known.sees ? ['text', 'image'] : model.input_modalities,
       lifecycle: state, deprecatedAt, retiresAt, successor,
     };
+  }
+
+  async #awake(name: string, signal: AbortSignal | undefined): Promise<void> {
+    this.residents.touch(name);
+    const status = this.pool.get(name)?.status;
+    if (status === undefined || status.state === 'ready' || status.state === 'failed' || status.state === 'unloaded') return;
+    const waiting = this.#waiting.get(name) ?? 0;
+    if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX)) throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, { retryAfterMs: LOAD_RETRY_MS });
+    this.#waiting.set(name, waiting + 1);
+    const timeUp = new AbortController();
+    const timer = setTimeout(() => timeUp.abort(), this.limits.loadWaitMs ?? LOAD_WAIT_MS);
+    try {
+      await Promise.race([this.residents.wake(name), aborted(timeUp.signal), ...(signal === undefined ? [] : [aborted(signal)])]);
+    } finally {
+      clearTimeout(timer);
+      this.#waiting.set(name, (this.#waiting.get(name) ?? 1) - 1);
+    }
+    if (signal?.aborted === true) throw signal.reason;
   }
 
   #provider(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
@@ -94,8 +124,8 @@ export class ServedModels {
   #make(model: CatalogModel, engine: Engine): LocalProvider | TemplateError {
     try {
       const provider = new LocalProvider(engine, model, this.limits);
-      const { contextWindow, maxOutputTokens, reasons } = provider;
-      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons });
+      const { contextWindow, maxOutputTokens, reasons, images } = provider;
+      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons, sees: images !== null });
       return provider;
     } catch (error) {
       if (error instanceof TemplateError) return error;
@@ -104,7 +134,22 @@ export class ServedModels {
   }
 }
 
-interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean }
+/** Which models are in memory, see src/engine/residency.ts. */
+export interface Residents {
+  touch(name: string): void;
+  wake(name: string): Promise<void>;
+}
+
+const ALL_STAY: Residents = { touch: () => undefined, wake: () => Promise.resolve() };
+const LOAD_WAIT_MS = 120_000;
+const LOAD_WAIT_MAX = 512;
+
+const aborted = (signal: AbortSignal): Promise<void> => new Promise((resolve) => {
+  if (signal.aborted) resolve();
+  else signal.addEventListener('abort', () => resolve(), { once: true });
+});
+
+interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
 
 /** Further names of models, and what an operator has said of their ends. */
 export interface ModelNames {
@@ -133,6 +178,8 @@ function engineOf({ model, status }: PooledModel): Engine {
       throw unavailable('model_loading', `${model.id} is loading (${Math.floor(status.progress * 100)} %).`, { retryAfterMs: LOAD_RETRY_MS });
     case 'failed':
       throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
+    case 'idle':
+      throw unavailable('model_loading', `${model.id} is not loaded at the moment; the next request loads it.`, { retryAfterMs: LOAD_RETRY_MS });
     case 'unloaded':
       throw unavailable('model_unavailable', `${model.id} is not loaded at the moment.`);
   }

@@ -8,7 +8,9 @@ import type { ThreadState } from '../shared/thread-states.js';
 
 export interface ModelHealth {
   name: string;
-  state: 'loading' | 'ready' | 'failed' | 'unloaded';
+  state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
+  /** It rested and is loaded because somebody asks for it: whoever asks waits. */
+  awaited: boolean;
   /** 0 … 1 while loading. */
   progress: number;
   error: string | null;
@@ -53,7 +55,8 @@ export function notReady(health: Health, stallMs: number): string | null {
   // One that is started again, or lost, leaves the others serving: that is shown, and no reason to send nobody.
   if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no answering thread serves';
   for (const model of health.models) {
-    if (model.state === 'unloaded') continue;   // as an operator wants it
+    if (model.state === 'unloaded' || model.state === 'idle') continue;   // as an operator wants it; as nobody has asked for it
+    if (model.state === 'loading' && model.awaited) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
     // Waiting counts too: requests that came while a step hangs are as stuck as those in it.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs) return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;

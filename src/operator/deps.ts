@@ -4,6 +4,10 @@ import type { Accounts } from '../accounts/accounts.js';
 import type { Directory } from '../accounts/directory.js';
 import type { OrganizationView } from '../accounts/organizations.js';
 import type { Config } from '../config/settings.js';
+import type { Actor } from '../accounts/audit.js';
+import type { FileFacts } from '../engine/file-facts.js';
+import type { Hub } from '../hub/hub.js';
+import type { Pulls } from './pulls.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { ServedModels } from '../generation/served-models.js';
@@ -24,6 +28,12 @@ export interface OperatorDeps {
   modelSettings: ModelSettings;
   tuning: EngineTuning;
   live: LiveView;
+  hub: Hub;
+  hubEndpoint: string;
+  pulls: Pulls;
+  fileFacts: FileFacts;
+  /** Into the server's audit log. */
+  note(actor: Actor, action: string, target: string): Promise<void>;
   /** By model name: what holds for the organization. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
   /** What each has used this month, in tokens. */

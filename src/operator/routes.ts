@@ -3,6 +3,7 @@
 import type { Route } from '../http/exchange.js';
 import { auditLogRoutes } from './audit-log.js';
 import type { OperatorDeps } from './deps.js';
+import { diskRoutes } from './disk.js';
 import { liveRoutes } from './live.js';
 import { modelRoutes } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
@@ -19,6 +20,7 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[
     ...resetLinkRoutes(guard, deps),
     ...auditLogRoutes(guard, deps),
     ...modelRoutes(guard, deps),
+    ...diskRoutes(guard, deps),
     ...usageRoutes(guard, deps),
     ...tunableRoutes(guard, deps),
     ...liveRoutes(guard, deps),

@@ -60,6 +60,7 @@ interface LoadedRequest { provider: Provider; request: GenerationRequest }
 
 /** A request with its images loaded, beside the provider that takes it. Throws ApiError 422, 503; the signal's reason. */
 async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
+  await model.awake(signal);
   const provider = model.ready();
   provider.check(request);
   const messages = await deps.images.load(request.messages, askerOf(caller, signal));

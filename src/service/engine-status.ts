@@ -39,6 +39,7 @@ export function poolHealth(pool: ModelPool, failedAtStart: readonly FailedModel[
       return {
         name: model.id,
         state: reason === null ? status.state : 'failed',
+        awaited: pool.loadOf(model.id)?.isAwaited === true,
         progress: status.state === 'loading' ? status.progress : reason === null && status.state === 'ready' ? 1 : 0,
         error: reason,
         stopped: stats?.failed === true,

@@ -2,6 +2,7 @@
 // nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
 
 import type { LiveCollected } from './live-collected.js';
+import type { ModelPull } from '../wire/dashboard.js';
 import type { StoredEvent } from './stored-event.js';
 
 /** For each topic, its message and the answer of each asked thread. All messages between threads are listed here. */
@@ -10,6 +11,11 @@ export interface BusTopics {
   'accounts.changed': { message: { organizationId: string | null }; answer: void };
   /** An operator changed limits, caps or models: read again. */
   'operator.changed': { message: Record<string, never>; answer: void };
+  /** A thread has begun to load a model that rested, or has given one up (src/engine/residency.ts): the others do so too. */
+  'model.resides': { message: { model: string; rests: boolean }; answer: void };
+  /** The models that the asked thread fetches or has fetched (src/operator/pulls.ts). */
+  'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
+  'pulls.stop': { message: { id: string }; answer: void };
   /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
   'response.cancel': { message: { id: string }; answer: boolean };
   /** Whether the response is being generated on the asked thread. */

@@ -114,7 +114,11 @@ export interface DashboardModel {
   id: string; display_name: string; lifecycle: 'active' | 'deprecated' | 'retired';
   /** Made to show the service, not to work with. */
   demonstration: boolean;
-  state: 'loading' | 'ready' | 'failed' | 'unloaded'; context_window: number; max_output_tokens: number;
+  /** `idle`: nobody has asked for it lately; loaded for whoever does. */
+  state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
+  /** 0 … 1 while it loads. */
+  load_progress: number | null;
+  context_window: number; max_output_tokens: number;
   input_modalities: string[]; reasoning_efforts: string[]; default_reasoning_effort: string;
   sampling_defaults: Record<string, number>;
   deprecated_at: string | null; retires_at: string | null; successor: string | null;
@@ -122,6 +126,40 @@ export interface DashboardModel {
 }
 
 // ---- operator ----
+
+/** A model in the hub's cache. */
+export interface DiskModel {
+  /** OWNER/REPO:QUANTIZATION; served with --model NAME=hf:… */
+  model: string;
+  path: string; file_bytes: number;
+  /** Of a revision that the hub's branch has moved on from. */
+  is_old: boolean;
+  architecture: string | null; parameters: number | null;
+  /** What loading it would take; null: it cannot be loaded, and `problem` says why. */
+  memory_bytes: number | null;
+  /** yes: that is free now; later: not now; no: it is more than the machine has. */
+  fits: 'yes' | 'later' | 'no' | null;
+  problem: string | null;
+  served_as: string | null;
+}
+
+/** A model on its way from the hub. */
+export interface ModelPull {
+  id: string; model: string; state: 'running' | 'done' | 'failed' | 'stopped';
+  /** What was chosen, and the file that comes; null before that is known. */
+  quantization: string | null; file: string | null;
+  bytes: number; total_bytes: number | null;
+  error: string | null; started_at: string; ended_at: string | null;
+}
+
+/** GET …/operator/disk. */
+export interface DiskState {
+  object: 'disk'; endpoint: string; folder: string;
+  /** Null where the folder is not there yet. */
+  free_bytes: number | null;
+  memory_bytes: number; available_memory_bytes: number;
+  models: DiskModel[]; pulls: ModelPull[];
+}
 
 /** One engine at one moment; rates are over the interval since the sample before. */
 export interface EngineSample {

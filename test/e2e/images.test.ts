@@ -29,7 +29,7 @@ t.test('a model that takes images, if only as a note, answers', async (t) => {
 
 t.test('a model that takes text only says so, before anything else is looked at', async (t) => {
   for (const url of [dataUrl(png), 'data:nonsense', 'http://127.0.0.1/']) {
-    await t.rejects(ask('tycho-1.0', [url]), { status: 422, code: 'unsupported_content', param: /^messages\[0\]\.content\[1\]/ });
+    await t.rejects(ask('tycho-1.0', [url]), { status: 422, code: 'model_not_vision', param: /^messages\[0\]\.content\[1\]/ });
   }
 });
 

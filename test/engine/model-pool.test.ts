@@ -70,7 +70,7 @@ t.test('a model that loads, or failed to, is refused with a wait', async (t) => 
   const model = must(readCatalog()[0]);
   pool.add(model);
   pool.add({ ...model, id: 'broken', file: '/nowhere/broken.gguf' });
-  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } });
+  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } });
   t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_loading', param: null, retryAfterMs: Number });
   t.throws(() => served.find('nobody'), { status: 404, code: 'model_not_found' });
   await pool.settled();
@@ -92,7 +92,7 @@ t.test('unloading gives the memory back with the last name; loading makes a new 
   pool.setLoaded(model.id, false, 1_000);
   t.match(pool.get(model.id)?.status, { state: 'unloaded' });
   t.match(pool.get('second')?.status, { state: 'ready' }, 'the other name is served on');
-  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } });
+  const served = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 1_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } });
   t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_unavailable' });
   pool.setLoaded('second', false, 1_000);
   await pool.settled();
@@ -113,7 +113,7 @@ t.test('what runs on a model that is unloaded gets its time, then ends as if it 
   const model = must(readCatalog()[0]);
   pool.add(model);
   await pool.settled();
-  const provider = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } }).find(model.id).ready();
+  const provider = new ServedModels(pool, { queueWaitMs: 1_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } }).find(model.id).ready();
   const prepared = await provider.prepare({
     model: model.id, messages: [{ role: 'user', content: 'Say much.' }], continueFinal: false, sampling: { temperature: 0 }, n: 1, maxTokens: 900, stop: [], topLogprobs: null,
     effort: 'none', reasoningBudget: null, tools: [], toolChoice: { mode: 'none', allowed: null }, parallelToolCalls: true,

@@ -8,6 +8,7 @@ import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
 import type { FetchWorld } from '../../src/generation/images/fetch-image.js';
+import { decodeRgb } from '../../src/generation/images/decode-image.js';
 import { createImageLoader } from '../../src/generation/images/load-images.js';
 import { isPublicAddress } from '../../src/generation/images/public-address.js';
 import { eventually } from '../e2e/monolith.js';
@@ -320,4 +321,27 @@ t.test('fetching', async (t) => {
       { code: 'image_fetch_failed', param: 'messages[0].content[2].image_url' });
     t.ok(await eventually(() => closed === 3), 'no connection stays, long before their own time is over');
   });
+});
+
+t.test('pixels come as they look, 8 bits of each colour', async (t) => {
+  const pixels = Buffer.from(Array.from({ length: 6 * 4 * 3 }, (_, i) => (i * 37) % 256));
+  const raw = (): ReturnType<typeof sharp> => sharp(pixels, { raw: { width: 6, height: 4, channels: 3 } });
+  const decoded = async (bytes: Buffer): Promise<{ width: number; height: number; pixels: Buffer }> => {
+    const [image] = await load([base64(bytes)]);
+    return { width: image!.width, height: image!.height, pixels: Buffer.from(await decodeRgb(image!, { path: PATH, claimant }, async (data) => Buffer.from(data))) };
+  };
+  const turned = await raw().rotate(270).withMetadata({ orientation: 6 }).png().toBuffer();
+  const exact: [string, Buffer][] = [
+    ['PNG', await raw().png().toBuffer()], ['16 bits', await raw().toColourspace('rgb16').png().toBuffer()],
+    ['lossless WebP', await raw().webp({ lossless: true }).toBuffer()], ['alpha', await raw().ensureAlpha(0).png().toBuffer()],
+    ['turned', turned],
+  ];
+  for (const [name, bytes] of exact) t.same(await decoded(bytes), { width: 6, height: 4, pixels }, name);
+  const grey = await decoded(await raw().greyscale().png().toBuffer());
+  t.ok(grey.pixels.every((value, at) => value === grey.pixels[at - (at % 3)]), 'grey: three times the same');
+  const twoFrames = await sharp(Buffer.concat([Buffer.alloc(72, 10), Buffer.alloc(72, 200)]), { raw: { width: 6, height: 8, channels: 3, pageHeight: 4 } }).gif({ delay: [10, 10] }).toBuffer();
+  const first = await decoded(twoFrames);
+  t.same([first.width, first.height, first.pixels.every((value) => value === 10)], [6, 4, true], 'an animation: its first frame');
+  const cmyk = await decoded(await sharp({ create: { width: 6, height: 4, channels: 3, background: 'red' } }).toColourspace('cmyk').jpeg().toBuffer());
+  t.ok(cmyk.pixels[0]! > 180 && cmyk.pixels[1]! < 90 && cmyk.pixels[2]! < 90, `CMYK: red stays red (${cmyk.pixels.subarray(0, 3).join(', ')})`);
 });

@@ -15,7 +15,7 @@ import { writeScriptModel } from '../support/script-model.js';
 
 const engine = new Engine(await loadStarter('prompter', { maxContext: 512 }));
 t.teardown(() => engine.close());
-const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' } } as const;
+const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'flexible' }, images: { perImage: 1_000, perRequest: 10_000 } } as const;
 const providerOf = (more: Partial<CatalogModel> = {}): LocalProvider =>
   new LocalProvider(engine, { ...modelOfFile('m', starterPath), ...more }, limits);
 const provider = providerOf();
@@ -215,7 +215,7 @@ t.test('images are refused by name, or noted', async (t) => {
   const path = 'messages[0].content[1]';
   const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
   const asked = request({ messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, { type: 'image', source: { kind: 'loaded', image }, detail: 'auto', path }] }] });
-  t.throws(() => provider.check(asked), { code: 'unsupported_content', param: path });
+  t.throws(() => provider.check(asked), { code: 'model_not_vision', param: path });
   const noting = providerOf({ image_input: 'note' });
   noting.check(asked);
   t.ok((await noting.count(asked, me)).tokens > await count(request({ messages: [{ role: 'user', content: 'See' }] })));

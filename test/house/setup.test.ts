@@ -1,6 +1,6 @@
 // What the scripts of a checkout refuse before they build something that fails later.
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -24,4 +24,17 @@ t.test('the page is not built with packages that are the tests\'', async (t) => 
   t.match(wrongWebPackage(web), /needs react 19\.3\.1, and 18\.3\.1 .* Run npm ci$/);
   put(web, '19.3.1');
   t.equal(wrongWebPackage(web), null);
+});
+
+t.test('every package that is shipped stands in the notices, in the version that is', async (t) => {
+  const { shipped } = await import(pathToFileURL(join(packageRoot, 'scripts', 'notices.mjs')).href) as { shipped(lock: object): string[] };
+  const lock = JSON.parse(readFileSync(join(packageRoot, 'package-lock.json'), 'utf8')) as { packages: Record<string, { version: string; optional?: boolean }> };
+  const places = shipped(lock);
+  for (const name of ['lmdb', 'zod', 'sharp', 'uWebSockets.js']) t.ok(places.includes(`node_modules/${name}`), name);
+  t.ok(places.includes('src/dashboard/web/node_modules/react'), 'what the page holds too');
+  t.notOk(places.includes('node_modules/typescript'), 'and nothing that is only built with');
+  const notices = readFileSync(join(packageRoot, 'THIRD-PARTY-NOTICES.md'), 'utf8');
+  const missing = places.filter((place) => lock.packages[place]?.optional !== true)
+    .map((place) => `${place.slice(place.lastIndexOf('node_modules/') + 'node_modules/'.length)} ${lock.packages[place]?.version ?? ''} (`).filter((wanted) => !notices.includes(wanted));
+  t.same(missing, [], 'npm run docs:notices');
 });

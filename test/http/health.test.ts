@@ -5,7 +5,7 @@ import type { ThreadState } from '../../src/shared/thread-states.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { startRoutes } from './running-server.js';
 
-const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', progress: 1, error: null, stopped: false, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
+const model = (more: Partial<ModelHealth>): ModelHealth => ({ name: 'm', state: 'ready', awaited: false, progress: 1, error: null, stopped: false, running: 0, waiting: 0, lastStepAgeMs: 0, ...more });
 const verdict = (...models: Partial<ModelHealth>[]): string | null => notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
 
 t.test('readiness means progress', (t) => {
@@ -16,6 +16,8 @@ t.test('readiness means progress', (t) => {
   t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'idle');
   t.match(verdict({}, { name: 'other', state: 'failed' }), /^other is failed$/, 'every model counts');
   t.match(verdict({ state: 'loading' }), /^m is loading$/);
+  t.equal(verdict({ state: 'idle' }), null, 'it comes when it is asked for');
+  t.equal(verdict({ state: 'loading', awaited: true }), null, 'for those who ask and wait');
   t.equal(verdict(), 'no model');
   t.equal(notReady({ draining: true, threads: [], models: [model({})] }, 1_000), 'draining');
   const threads = (...states: ThreadState[]): string | null => notReady({ draining: false, threads: states, models: [model({})] }, 1_000);

@@ -111,7 +111,7 @@ const finished = { type: 'finished', reason: 'end_of_turn', stopString: null, re
 const elsewhere = new Elsewhere();
 const model: ServedModel = {
   name: 'far', asked: 'far', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => elsewhere,
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => elsewhere,
 };
 
 const config = configWith({ limits: { tpm: TPM, rpm: null } });

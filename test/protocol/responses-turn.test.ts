@@ -12,7 +12,7 @@ import { EMPTY, openResponses, record } from '../storage/records.js';
 
 const model: ServedModel = {
   name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
-  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, ready: () => { throw apiError('model_loading', 'nothing is generated'); },
+  sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw apiError('model_loading', 'nothing is generated'); },
 };
 const parsed = (body: object) => parseCreate({ input: 'x', ...body }, { organizationId: 'org_a', sealer: new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']) });
 const charged = <T>(work: () => T): T => work();

@@ -101,6 +101,9 @@ class CpuBackend final : public Backend, public TowerOperations {
   void end_step() override { pool_.end_step(); }
 
   bool attends_by_position() const override { return true; }
+  bool takes_spans() const override { return true; }
+  bool mixes_streams() const override { return true; }
+  bool packs_layers() const override { return true; }
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
     // A row is a few microseconds of work: worth sharing out in a prompt, not in decode.
@@ -144,6 +147,24 @@ class CpuBackend final : public Backend, public TowerOperations {
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
     ops_.rope_and_store_latents(pool_, ops_scratch_, rope, segments, queries, rows, row_stride, layer,
                                 static_cast<CpuKvCache&>(cache));
+  }
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
+                   const float* scores, float* out) override {
+    ops_.pool_blocks(pool_, pool, segments, state, values, scores, out);
+  }
+  void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
+    ops_.store_blocks(pool_, blocks, segments, rows, static_cast<CpuKvCache&>(cache));
+  }
+  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
+    ops_.weigh_streams(pool_, mix, numbers, n_rows);
+  }
+  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+                    float* out) override {
+    ops_.read_streams(pool_, mix, numbers, streams, n_rows, dim, out);
+  }
+  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+                     float* streams) override {
+    ops_.write_streams(pool_, mix, numbers, x, n_rows, dim, streams);
   }
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {

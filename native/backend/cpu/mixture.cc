@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -101,6 +102,14 @@ void CpuMixture::score(const Router& router, const float* logits, float* scores)
     for (int e = 0; e < n; ++e) scores[e] = 1.0f / (1.0f + scores[e]);
     return;
   }
+  if (router.score == RouterScore::kRootSoftplus) {
+    float* const zeros = scores + n;   // what experts are chosen by comes there later
+    std::fill_n(zeros, n, 0.0f);
+    std::copy_n(logits, n, scores);
+    ops_.softplus(scores, zeros, n);
+    for (int e = 0; e < n; ++e) scores[e] = std::sqrt(scores[e]);
+    return;
+  }
   const float top = ops_.logits.max(logits, n);
   ops_.logits.exp(logits, n, top, scores);
   const float share = 1.0f / static_cast<float>(ops_.logits.sum_exp(logits, n, top));
@@ -126,12 +135,15 @@ void CpuMixture::keep_groups(const Router& router, float* by, float* sums) const
   }
 }
 
-void CpuMixture::choose(const Router& router, const float* logits, int row) {
+void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
+  const Router& router = mixture.router;
+  const TokenExperts& by_token = mixture.by_token;
   const int n_used = shape_.n_used;
   int32_t* const best = chosen_.data() + int64_t{row} * n_used;
   float* const weights = weights_ + int64_t{row} * n_used;
   float sum = 0;
-  if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1) {
+  const bool given = by_token.of_token != nullptr;
+  if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1 && !given) {
     // Logits are in the order of their scores, of which only those of the chosen are needed.
     choose_largest(logits, best);
     for (int i = 0; i < n_used; ++i) weights[i] = logits[best[i]];
@@ -146,10 +158,15 @@ void CpuMixture::choose(const Router& router, const float* logits, int row) {
     float* const scores = scores_ + int64_t{row} * 3 * shape_.n_experts;
     float* const by = scores + shape_.n_experts;
     score(router, logits, scores);
-    for (int e = 0; e < shape_.n_experts; ++e)
-      by[e] = router.bias != nullptr ? scores[e] + router.bias[e] : scores[e];
-    if (router.groups > 1) keep_groups(router, by, by + shape_.n_experts);
-    choose_largest(by, best);
+    if (given) {
+      const int32_t token = by_token.tokens[by_token.rows != nullptr ? by_token.rows[row] : row];
+      std::copy_n(by_token.of_token + int64_t{token} * n_used, n_used, best);
+    } else {
+      for (int e = 0; e < shape_.n_experts; ++e)
+        by[e] = router.bias != nullptr ? scores[e] + router.bias[e] : scores[e];
+      if (router.groups > 1) keep_groups(router, by, by + shape_.n_experts);
+      choose_largest(by, best);
+    }
     for (int i = 0; i < n_used; ++i) {
       weights[i] = scores[best[i]];
       sum += weights[i];
@@ -287,7 +304,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   pool_.parallel_for(n_rows, std::max<int64_t>(1, kLogitsAlone / shape_.n_experts),
                      [&](int64_t begin, int64_t end, int) {
                        for (int64_t row = begin; row < end; ++row)
-                         choose(mixture.router, router_logits + row * shape_.n_experts,
+                         choose(mixture, router_logits + row * shape_.n_experts,
                                 static_cast<int>(row));
                      });
   arrange(n_rows);

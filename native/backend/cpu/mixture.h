@@ -42,7 +42,7 @@ class CpuMixture {
  private:
   struct Product;
   // Chooses one row's experts and their weights.
-  void choose(const Router& router, const float* logits, int row);
+  void choose(const Mixture& mixture, const float* logits, int row);
   // The experts with the largest of `by`, in that order.
   void choose_largest(const float* by, int32_t* best) const;
   void score(const Router& router, const float* logits, float* scores) const;

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// The mean first, then the squares of what is left. bias null: none.
+// The mean first, then the squares of what is left. weight null: all 1; bias null: none.
 __global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out) {
   start_after_inputs();
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kRowThreads)
   __syncthreads();   // the mean has been read by all
   const float factor = 1.0f / sqrtf(block_sum(squares, shared) / static_cast<float>(dim) + eps);
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
-    const float weighted = (x[i] - mean) * factor * weight[i];
+    const float rest = (x[i] - mean) * factor, weighted = weight ? rest * weight[i] : rest;
     out[i] = bias ? weighted + bias[i] : weighted;
   }
 }

@@ -1,13 +1,20 @@
 #include "engine/loop/batch_builder.h"
 
+#include <algorithm>
+
+#include "engine/rope_position.h"
+
 namespace monolith {
 
-BatchBuilder::BatchBuilder(const ModelLimits& limits, int n_tables) : n_tables_(n_tables) {
+BatchBuilder::BatchBuilder(const ModelLimits& limits, int n_tables, bool turns_by_three)
+    : n_tables_(n_tables), turns_by_three_(turns_by_three) {
   const auto rows = static_cast<size_t>(limits.max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(limits.max_logit_rows));
   segments_.reserve(rows * static_cast<size_t>(n_tables));
   owners_.reserve(rows);
+  embedded_.reserve(rows);
+  if (turns_by_three) rope_positions_.reserve(rows);
 }
 
 Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
@@ -15,6 +22,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
   segments_.clear();
   owners_.clear();
   logit_rows_.clear();
+  rope_positions_.clear();
+  embedded_.clear();
   prompt_rows_ = 0;
   for (const StepPlan::Item& item : plan.items) {
     const Sequence& sequence = *item.sequence;
@@ -25,6 +34,7 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
       const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
       tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());
     }
+    add_embedded(sequence, item.n_tokens, first_row);
     add_segments(plan, item, first_row);
     for (int i = 0; i < item.logit_rows(); ++i) logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
     if (!sequence.decoding()) prompt_rows_ += static_cast<uint64_t>(item.n_tokens);
@@ -36,7 +46,20 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
       segments_.back().pages = owners_[i]->table(table);
     }
   }
-  return {tokens_, segments_, logit_rows_, logits_stay_on_backend};
+  return {.tokens = tokens_, .segments = segments_, .logit_rows = logit_rows_, .leaves_logits = logits_stay_on_backend, .embedded = embedded_};
+}
+
+// The rows of spans among the next `n_tokens`. Whatever stands for them in the prompt, models that look tokens up a second
+// time (PerLayerInputs) take token 0 there, as they were trained.
+void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row) {
+  const std::span<const InputSpan> spans = sequence.request.params.spans;
+  const int begin = sequence.n_computed, end = begin + n_tokens;
+  for (const InputSpan* span = span_from(spans, begin); span && span != spans.data() + spans.size() && span->first < end; ++span) {
+    const int from = std::max(begin, span->first), n = std::min(end, span->end()) - from;
+    const auto width = static_cast<int64_t>(span->rows->size()) / span->n_rows;
+    embedded_.push_back({row + from - begin, n, span->rows->data() + (from - span->first) * width});
+    std::fill_n(tokens_.begin() + row + from - begin, n, 0);
+  }
 }
 
 // One segment, or where the model has recurrent state as many as there are slots on the way.
@@ -44,14 +67,41 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
   const Sequence& sequence = *item.sequence;
   int position = sequence.n_computed;
   const auto add = [&](int n_tokens, SlotId from, SlotId to) {
-    segments_.push_back({row, n_tokens, position, sequence.table(0), from, to});
-    owners_.push_back(&sequence);
+    add_segment(sequence, {row, n_tokens, position, sequence.table(0), from, to});
     row += n_tokens;
     position += n_tokens;
   };
   if (item.n_pieces == 0) return add(item.n_tokens + item.n_guesses, kNoSlot, kNoSlot);
   for (const StepPlan::Piece& piece : plan.pieces_of(item)) add(piece.n_tokens, piece.from, piece.to);
   if (item.n_guesses > 0) add(item.n_guesses, segments_.back().state_to, sequence.guess_slot);
+}
+
+// Cut where bidirectional spans begin and end, each of which is computed in one step.
+void BatchBuilder::add_segment(const Sequence& sequence, Segment segment) {
+  const std::span<const InputSpan> spans = sequence.request.params.spans;
+  const auto push = [&](int n_tokens, int seen_end) {
+    if (n_tokens == 0) return;
+    Segment part = segment;
+    part.n_tokens = n_tokens;
+    part.seen_end = seen_end;
+    if (turns_by_three_ && !spans.empty()) {
+      part.rope_positions = rope_positions_.data() + rope_positions_.size();
+      for (int i = 0; i < n_tokens; ++i) rope_positions_.push_back(rope_position_at(spans, part.first_position + i));
+    }
+    segments_.push_back(part);
+    owners_.push_back(&sequence);
+    segment.first_row += n_tokens;
+    segment.first_position += n_tokens;
+    segment.n_tokens -= n_tokens;
+    segment.state_from = segment.state_to;   // where the part before has left it
+  };
+  for (const InputSpan& span : spans) {
+    if (!span.bidirectional || span.end() <= segment.first_position) continue;
+    if (segment.n_tokens == 0 || span.first >= segment.first_position + segment.n_tokens) break;
+    push(std::max(span.first - segment.first_position, 0), 0);
+    push(std::min(span.end() - segment.first_position, segment.n_tokens), span.end());
+  }
+  push(segment.n_tokens, 0);
 }
 
 }  // namespace monolith

@@ -13,8 +13,8 @@ namespace monolith {
 
 class BatchBuilder {
  public:
-  // `n_tables`: KvLayout::tables() of the model.
-  BatchBuilder(const ModelLimits& limits, int n_tables);
+  // `n_tables`: KvLayout::tables() of the model. `turns_by_three`: HyperParams::turns_by_three().
+  BatchBuilder(const ModelLimits& limits, int n_tables, bool turns_by_three);
 
   // Logits come in the order of the items that want some, each item's followed by its guesses'. The batch is valid until
   // the next call, and as long as the sequences' pages stay where they are.
@@ -24,10 +24,15 @@ class BatchBuilder {
 
  private:
   void add_segments(const StepPlan& plan, const StepPlan::Item& item, int row);
+  void add_segment(const Sequence& sequence, Segment segment);
+  void add_embedded(const Sequence& sequence, int n_tokens, int row);
 
   const int n_tables_;
+  const bool turns_by_three_;
   std::vector<int32_t> tokens_, logit_rows_;
   std::vector<Segment> segments_;
+  std::vector<RopePosition> rope_positions_;   // of rows behind and within embedding spans; reserved, so they stay where they are
+  std::vector<EmbeddedRows> embedded_;
   std::vector<const Sequence*> owners_;   // of the first table's segments
   uint64_t prompt_rows_ = 0;
 };

@@ -35,6 +35,8 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.guessed_right = get(guessed_right);
   stats.drafted_tokens = get(drafted_tokens);
   stats.drafted_right = get(drafted_right);
+  stats.image_pieces = get(image_pieces);
+  stats.image_pieces_cached = get(image_pieces_cached);
   stats.requests = get(requests);
   stats.finished = get(finished);
   stats.failed_requests = get(failed_requests);

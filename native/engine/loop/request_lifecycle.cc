@@ -19,6 +19,7 @@ bool passed(Clock::time_point since, uint32_t limit_ms, Clock::time_point now) {
 void RequestLifecycle::add(std::unique_ptr<Request> request) {
   Request& added = *request;
   requests_.emplace(added.id, std::move(request));
+  images_.add(added);
   scheduler_.add(added);
   gauges_.note_added(added.params.prompt.size());
 }
@@ -42,7 +43,7 @@ void RequestLifecycle::expire(Clock::time_point now) {
   const auto out_of_time = [now](const Sequence& sequence) {
     const Request& request = sequence.request;
     const uint32_t limit_ms = request.started() ? request.params.generation_ms : request.params.queue_wait_ms;
-    return limit_ms > 0 && passed(request.started_at.value_or(request.submitted_at), limit_ms, now);
+    return limit_ms > 0 && passed(request.started_at.value_or(request.waits_since), limit_ms, now);
   };
   expired_.clear();
   scheduler_.waiting_queue().collect(out_of_time, expired_);
@@ -106,6 +107,7 @@ void RequestLifecycle::end(Request& request) {
     scheduler_.remove(*choice);
     guesses_.forget(*choice);
   }
+  images_.forget(request);
   ended_.push_back(request.id);
   const auto at = requests_.find(request.id);
   assert(at != requests_.end());

@@ -13,14 +13,15 @@
 #include <vector>
 
 #include "engine/guess/step_guesses.h"
+#include "engine/images/image_stage.h"
 #include "engine/loop/step_gauges.h"
 
 namespace monolith {
 
 class RequestLifecycle {
  public:
-  RequestLifecycle(Scheduler& scheduler, StepGuesses& guesses, StepGauges& gauges, EngineCounters& counters)
-      : scheduler_(scheduler), guesses_(guesses), gauges_(gauges), counters_(counters) {}
+  RequestLifecycle(Scheduler& scheduler, StepGuesses& guesses, ImageStage& images, StepGauges& gauges, EngineCounters& counters)
+      : scheduler_(scheduler), guesses_(guesses), images_(images), gauges_(gauges), counters_(counters) {}
 
   // Of these see StepLoop.
   void add(std::unique_ptr<Request> request);
@@ -54,6 +55,7 @@ class RequestLifecycle {
 
   Scheduler& scheduler_;
   StepGuesses& guesses_;
+  ImageStage& images_;
   StepGauges& gauges_;
   EngineCounters& counters_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;

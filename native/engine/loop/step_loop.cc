@@ -8,6 +8,9 @@
 namespace monolith {
 namespace {
 
+// Of images, between two looks at what has arrived.
+constexpr std::chrono::milliseconds kSeenAlone{50};
+
 uint64_t random_seed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device();
@@ -26,7 +29,8 @@ int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
   return std::min(model.params().n_vocab, tokenizer.n_vocab());
 }
 
-StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft)
+StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft,
+                   VisionTower* tower)
     : model_(model),
       counters_(counters),
       max_context_(max_context(model)),
@@ -40,13 +44,14 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .max_logit_rows = model.limits().max_logit_rows,
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
-      batch_(model.limits(), cache_.layout().tables()),
+      batch_(model.limits(), cache_.layout().tables(), model.params().turns_by_three()),
       constraints_(tokenizer, n_vocab_, options.rule_steps),
       guesses_(options.speculation, scheduler_, constraints_, counters, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
       gauges_(counters, scheduler_, cache_.pool()),
-      requests_(scheduler_, guesses_, gauges_, counters),
+      images_(tower, model.params().input_width(), options.embedding_bytes_max, counters),
+      requests_(scheduler_, guesses_, images_, gauges_, counters),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),
       acceptor_({tokenizer, scheduler_, constraints_, samples_, guesses_, requests_, texts_, counters}, max_context_,
                 model.params().n_vocab, overlaps_) {
@@ -89,11 +94,18 @@ bool StepLoop::step() {
   texts_.write_waiting();
   if (finds_masks) request_samples();
   if (!overlaps_) complete();
+  const bool seen = see();
   const Clock::time_point end = Clock::now();
   if (completed) requests_.expire(end);   // after the plan: the device need not wait for that
   gauges_.note_progress(end, idle());     // before publishing: whoever learns of the last end finds an idle engine
   publish();
-  return completed || begun;
+  return completed || begun || seen;
+}
+
+// A bit of what images are waited for: beside running answers no more than prompts may take of a step.
+bool StepLoop::see() {
+  const bool answers = std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
+  return images_.advance(answers ? pace_.beside_decodes() : kSeenAlone);
 }
 
 // Plans a step and hands it to the backend. `now`: when that became free.

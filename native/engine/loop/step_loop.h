@@ -2,6 +2,7 @@
 // thread, or a test. This part says when things happen; what happens is the parts':
 //
 //   RequestLifecycle   who is there: added, started, finished, failed, cancelled, out of time
+//   ImageStage         what images bring: a bit of it after each step
 //   Scheduler          which tokens a step computes, whose pages hold them
 //   StepGuesses        the guesses it computes beside them
 //   BatchBuilder       the batch the model gets
@@ -26,6 +27,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/images/image_stage.h"
 #include "engine/loop/batch_builder.h"
 #include "engine/loop/token_acceptor.h"
 #include "model/model.h"
@@ -34,7 +36,9 @@ namespace monolith {
 
 class StepLoop {
  public:  // `draft`: of the same vocabulary, guesses what may come next; null: none does.
-  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft = nullptr);
+  // `tower`: computes the rows of images; null: none does.
+  StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters, Model* draft = nullptr,
+           VisionTower* tower = nullptr);
 
   // Prompt plus output a sequence may have: what the model's limits allow and its pages can hold.
   static int max_context(const Model& model);
@@ -82,6 +86,7 @@ class StepLoop {
   std::optional<Clock::time_point> complete();
   const float* compute(const StepPlan& plan);
   void note_step(const StepPlan& plan, Clock::duration duration);
+  bool see();
 
   Model& model_;
   EngineCounters& counters_;
@@ -95,6 +100,7 @@ class StepLoop {
   SampleRequests samples_;
   const bool overlaps_;
   StepGauges gauges_;
+  ImageStage images_;
   RequestLifecycle requests_;
   TextOutput texts_;
   TokenAcceptor acceptor_;

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "engine/text/marker_bans.h"
 #include "engine/text/token_text.h"
 
 namespace monolith {
@@ -11,6 +12,7 @@ constexpr int kMostAtOnce = 64;   // tokens written without a step, from which o
 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
+  sequence.repetition.add(sequence.answer(), token);
   sequence.tokens.push_back(token);
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
 }
@@ -20,7 +22,8 @@ void append(Sequence& sequence, TokenId token) {
 bool is_plain(const Sequence& sequence) {
   const GenerationRequest& params = sequence.request.params;
   return sequence.generated() > 0 && sequence.state == SequenceState::kRunning && !Constraints::may_hold(sequence) &&
-         !sequence.call_due && (params.calls.open.text.empty() || params.calls.open.token != kNoToken) &&
+         !sequence.call_due && !(params.marker_bans.any() && sequence.text.undecided()) &&
+         (params.calls.open.text.empty() || params.calls.open.token != kNoToken) &&
          (params.reasoning.budget < 0 || sequence.text.in_content() || sequence.text.in_call());
 }
 
@@ -137,6 +140,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   Constraints::Outcome read = Constraints::Outcome::kOk;
   if (!rows.writes_later && !sequence.script.active() && !ends) read = TokenDirector::read(sequence, token, parts_.constraints);
   if (read == Constraints::Outcome::kSpent) return stop_by_rule(sequence, read, token), false;
+  const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
   if (is_right) parts_.scheduler.keep_guess(sequence);
@@ -151,6 +155,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   if (is_over) return ended(FinishReason::kEndOfTurn);
   if (sequence.rule.active() && sequence.rule.position.ends && TokenDirector::end_rule(sequence, writer))
     return ended(FinishReason::kEndOfTurn);
+  if (loops) return ended(FinishReason::kRepetition);
   if (sequence.generated() >= params.max_tokens) return ended(FinishReason::kMaxTokens);
   if (sequence.length() >= max_context_) return ended(FinishReason::kContextFull);
   TokenDirector::follow(sequence, token, before);
@@ -163,6 +168,8 @@ bool TokenAcceptor::writes_later(const Sequence& sequence, int32_t task) const {
   const GenerationRequest& params = sequence.request.params;
   const SampleResult* const chosen = parts_.samples.result(task);
   if (!chosen || chosen->token == kNoToken || chosen->token == params.calls.open.token) return false;
+  if (params.marker_bans.any() && is_marker(params, chosen->token)) return false;
+  if (sequence.repetition.completes(sequence.answer(), chosen->token)) return false;
   if (ends_generation(parts_.tokenizer, params, chosen->token)) return false;
   return sequence.generated() + 1 < params.max_tokens && sequence.length() + 1 < max_context_;
 }

@@ -3,15 +3,19 @@
 #include <algorithm>
 
 #include "backend/backend.h"
+#include "engine/text/marker_bans.h"
 
 namespace monolith {
 namespace {
 
 // The choice of the token `n_behind` places behind the sequence's next one.
 SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, const TokenConstraint& constraint) {
-  const SamplingParams& sampling = sequence.request.params.sampling;
-  return sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
-                     static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
+  const GenerationRequest& params = sequence.request.params;
+  const SamplingParams& sampling = params.sampling;
+  SampleTask task = sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
+                                static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
+  if (params.marker_bans.any()) task.banned = sequence.text.banned(params.marker_bans);
+  return task;
 }
 
 }  // namespace
@@ -50,10 +54,13 @@ void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* l
   size_t at = 0;
   for (const StepPlan::Item& item : plan.items) {
     const Sequence& sequence = *item.sequence;
-    const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(sequence.request.params.sampling);
+    const GenerationRequest& params = sequence.request.params;
+    const bool by_place = params.marker_bans.any();
+    const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(params.sampling) &&
+                       !(by_place && sequence.text.undecided());
     if (item.n_guesses > 0 && tasks_[at] >= 0 && alike) {
       const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
-      for (size_t i = 1; i <= guesses.size(); ++i)
+      for (size_t i = 1; i <= guesses.size() && !(by_place && is_marker(params, guesses[i - 1])); ++i)
         tasks_[at + i] = sampler_.add_behind(tasks_[at + i - 1], guesses[i - 1],
                                              task_of(sequence, logits + (at + i) * row_width_, static_cast<int>(i), {}));
     }

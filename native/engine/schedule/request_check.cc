@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "backend/kv_cache.h"
 #include "engine/sampling/logit_processors.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -141,6 +142,15 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   return {};
 }
 
+Status check_bans(const MarkerBans& bans, int n_vocab) {
+  for (const auto* list : {&bans.undecided, &bans.reasoning, &bans.content, &bans.call}) {
+    if (list->size() > static_cast<size_t>(kMaxBanned))
+      return invalid("marker_bans has a list of more than " + std::to_string(kMaxBanned) + " tokens");
+    if (Status status = check_tokens("marker_bans", *list, n_vocab); !status) return status;
+  }
+  return {};
+}
+
 Status check_output(const GenerationRequest& request) {
   switch (request.output) {
     case OutputKind::kTokens:
@@ -153,6 +163,27 @@ Status check_output(const GenerationRequest& request) {
     case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
   }
   return invalid("output is no kind of output");
+}
+
+// No number goes back or further than rows would take it: positions stay within the context.
+Status check_rope_offsets(const InputSpan& span, const std::string& name, const RequestBounds& bounds) {
+  if (!span.rope_offsets && span.n_rope_positions == 0) return {};
+  if (!bounds.turns_by_three)
+    return Error{ErrorCode::kUnsupported, name + " has rotary positions of three numbers, which this model has not"};
+  if (!span.rope_offsets || span.rope_offsets->size() != static_cast<size_t>(span.n_rows))
+    return invalid(name + " has " + std::to_string(span.rope_offsets ? span.rope_offsets->size() : 0) +
+                   " rotary positions, expected one for each of its " + std::to_string(span.n_rows) + " rows");
+  if (span.n_rope_positions < 1 || span.n_rope_positions > span.n_rows)
+    return invalid(name + " moves the count of positions on by " + std::to_string(span.n_rope_positions) + ", expected 1 to " +
+                   std::to_string(span.n_rows));
+  const auto within = [&](const RopePosition& offset) {
+    const auto [least, most] = std::minmax({offset.time, offset.height, offset.width});
+    return least >= 0 && most < span.n_rope_positions;
+  };
+  const auto at = std::ranges::find_if_not(*span.rope_offsets, within) - span.rope_offsets->begin();
+  if (at == span.n_rows) return {};
+  return invalid(name + " has a rotary position at row " + std::to_string(at) + " that is not from 0 to " +
+                 std::to_string(span.n_rope_positions - 1));
 }
 
 Status check_spans(const GenerationRequest& request, const RequestBounds& bounds) {
@@ -169,9 +200,14 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
       return invalid(name + " has " + std::to_string(span.n_rows) + " rows from position " + std::to_string(span.first) +
                      "; the prompt has " + std::to_string(length) + " positions");
     if (span.first < end) return invalid(name + " begins at position " + std::to_string(span.first) + ", before the end of the one before it");
-    if (!span.rows || span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.n_embd))
+    if (!span.rows && span.piece && !bounds.sees)
+      return Error{ErrorCode::kUnsupported, name + " is a piece of an image; this engine does not see"};
+    if (!span.rows && span.piece) {
+      // Its tower says how many rows it has.
+    } else if (!span.rows || span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.input_width))
       return invalid(name + " has " + std::to_string(span.rows ? span.rows->size() : 0) + " values, expected " +
-                     std::to_string(span.n_rows) + " rows of " + std::to_string(bounds.n_embd));
+                     std::to_string(span.n_rows) + " rows of " + std::to_string(bounds.input_width));
+    if (Status status = check_rope_offsets(span, name, bounds); !status) return status;
     if (span.bidirectional && span.n_rows > bounds.most_bidirectional_rows)
       return invalid(name + " has " + std::to_string(span.n_rows) + " rows that see one another; one step computes at most " +
                      std::to_string(bounds.most_bidirectional_rows));
@@ -196,6 +232,9 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_sampling(request.sampling, n_vocab); !status) return status;
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
+  if (Status status = check_bans(request.marker_bans, n_vocab); !status) return status;
+  if (request.max_repeats < 0 || request.max_repeats > kMaxRepeats)
+    return invalid("max_repeats must be from 0 (off) to " + std::to_string(kMaxRepeats));
   return check_calls(request.calls, n_vocab);
 }
 

@@ -16,8 +16,10 @@ struct RequestBounds {
   int n_vocab = 0;
   int max_context = 0;
   bool takes_embeddings = false;
-  int n_embd = 0;   // of an embedding span's row
-  int most_bidirectional_rows = 0;   // of a span that is computed in one piece
+  bool sees = false;                 // spans may come as pieces of images
+  int64_t input_width = 0;           // numbers of an embedding span's row
+  int most_bidirectional_rows = 0;   // of a span that is computed in one piece; 0: none may be
+  bool turns_by_three = false;       // HyperParams::turns_by_three()
 };
 
 // Errors: kTooLong (prompt), kUnsupported (spans, output), kInvalidArgument naming the field and its range.

@@ -15,6 +15,9 @@ int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? 
 // Nothing can be done with its next token now.
 bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
 
+// Of those that wait: where it would go on, and all that it begins with is there.
+bool may_be_admitted(const Sequence& sequence) { return sequence.request.inputs_ready && !sequence.request.channel->full(); }
+
 // Somebody waits for its first token: not for a prompt that is computed for the prefix cache alone.
 bool awaits_first_token(const Sequence& sequence) {
   return sequence.generated() == 0 && sequence.request.params.output != OutputKind::kNothing;
@@ -136,7 +139,7 @@ bool Scheduler::claim_one() {
     return true;
   }
   if (free_places() <= 0 && !most_dispensable()) return false;
-  return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
+  return waiting_.admit(may_be_admitted,
                         [this](Sequence& sequence) { return try_claim(sequence); }, places_taken, has_none) != nullptr;
 }
 
@@ -413,7 +416,7 @@ Sequence* Scheduler::admit_one() {
     return sequence;
   }
   if (free_places() <= 0) return nullptr;
-  return waiting_.admit([](const Sequence& sequence) { return !sequence.request.channel->full(); },
+  return waiting_.admit(may_be_admitted,
                         [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
 }
 

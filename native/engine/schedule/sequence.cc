@@ -22,7 +22,21 @@ std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alt
   return sorted;
 }
 
+// Those of its positions that are tokens.
+std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
+  std::vector<TokenId> tokens;
+  int from = 0;
+  const auto take_to = [&](int end) { tokens.insert(tokens.end(), params.prompt.begin() + from, params.prompt.begin() + end); };
+  for (const InputSpan& span : params.spans) {
+    take_to(span.first);
+    from = span.end();
+  }
+  take_to(static_cast<int>(params.prompt.size()));
+  return tokens;
+}
+
 GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
+  count_rope_positions(params.spans);
   CallParams& calls = params.calls;
   if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
   rules.prefixes = sort_alternatives(calls.prefixes, calls.grammars);
@@ -46,6 +60,7 @@ Sequence::Sequence(Request& owner, int choice_index)
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
       text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs()),
+      repetition(owner.params.max_repeats),
       call_due(!owner.params.calls.required.empty()),
       format_due(owner.params.format != nullptr && !call_due) {
   tokens.reserve(static_cast<size_t>(owner.max_length));
@@ -57,8 +72,8 @@ Sequence::Sequence(Request& owner, int choice_index)
   if (PenaltyCounts::needed(sampling)) {
     // Only the repetition penalty is for the prompt's tokens, too.
     const bool counts_prompt = sampling.repetition_penalty != 1.0f;
-    const std::span<const TokenId> prompt = owner.params.prompt;
-    counts = PenaltyCounts(counts_prompt ? prompt : prompt.first(0), owner.max_length - n_prompt, owner.n_vocab);
+    const std::vector<TokenId> prompt = counts_prompt ? prompt_tokens(owner.params) : std::vector<TokenId>();
+    counts = PenaltyCounts(prompt, owner.max_length - n_prompt, owner.n_vocab);
   }
 }
 
@@ -79,6 +94,7 @@ Request::Request(RequestId request_id, std::shared_ptr<Channel> events, Generati
       n_vocab(vocabulary),
       layout(kv_layout),
       submitted_at(Clock::now()),
+      waits_since(submitted_at),
       live_choices(params.n) {
   choices.reserve(static_cast<size_t>(params.n));
   choices.push_back(std::make_unique<Sequence>(*this, 0));

@@ -37,6 +37,7 @@
 #include "engine/memory/page_table.h"
 #include "engine/memory/state_slots.h"
 #include "engine/guess/speculation.h"
+#include "engine/text/repetition_guard.h"
 #include "engine/text/text_stage.h"
 #include "engine/text/token_script.h"
 #include "model/kv_layout.h"
@@ -87,6 +88,7 @@ struct Sequence {
   PenaltyCounts counts;
   std::unique_ptr<Guesses> guesses;   // from the first step on that has any to make
   TextStage text;
+  RepetitionGuard repetition;
   TokenScript script;         // what the engine is writing: the end of the reasoning, or the beginning of a call
   const std::vector<GrammarRef>* script_rules = nullptr;   // what follows the script's alternatives; null: anything
   Rule rule;
@@ -100,6 +102,7 @@ struct Sequence {
 
   int length() const { return static_cast<int>(tokens.size()); }
   int generated() const { return length() - n_prompt; }
+  std::span<const TokenId> answer() const { return std::span(tokens).subspan(static_cast<size_t>(n_prompt)); }
   int remaining() const { return length() - n_computed; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
   uint64_t order() const;     // older first; unique
@@ -120,13 +123,17 @@ struct Request {
   RequestId id;                 // set at submission, before the engine sees it
   const std::shared_ptr<Channel> channel;
   CallRules call_rules;
-  const GenerationRequest params;
+  // Immutable but for the rows of spans, which ImageStage fills in before the request is admitted.
+  GenerationRequest params;
+  bool inputs_ready = true;     // all rows are there
+  size_t image_bytes = 0;       // ImageStage's: of rows that it has computed or will
   const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;
   const KvLayout layout;
   uint64_t arrival = 0;         // set by the scheduler
   int kept_places = 0;          // the scheduler's: places given at admission to choices not yet forked
   const Clock::time_point submitted_at;
+  Clock::time_point waits_since;   // submitted, or when the last piece of its images was seen
   std::optional<Clock::time_point> started_at;   // first step
   int live_choices;             // not yet ended, unforked ones included
   std::bitset<kMaxChoices> finishing;   // choices to be ended instead of taking their first token

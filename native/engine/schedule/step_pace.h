@@ -7,6 +7,8 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 
 namespace monolith {
 
@@ -34,6 +36,13 @@ class StepPace {
     return static_cast<int>(std::clamp(tokens, double{kLeast}, double{kNoBound}));
   }
 
+  // Time for other work beside a step of decodes.
+  std::chrono::milliseconds beside_decodes() const {
+    const double ms = target_ms_ <= 0 ? kUnboundMs : std::max(target_ms_ - base_ms_, kLeastMs);
+    return std::chrono::milliseconds(static_cast<int64_t>(std::min(ms, kUnboundMs)));
+  }
+
+  static constexpr double kLeastMs = 5, kUnboundMs = 250;
   static constexpr int kLeast = 16;         // one page
   static constexpr int kUnmeasured = 64;    // before the first prompt has been computed
   static constexpr int kNoBound = 1 << 30;

@@ -77,6 +77,17 @@ class TextStage {
   bool in_reasoning() const { return phase_ == Phase::kReasoning; }
   bool in_content() const { return phase_ == Phase::kContent; }    // and in no call
   bool in_call() const { return phase_ == Phase::kCall; }
+  // Of these, what may not be sampled as the next token.
+  const std::vector<TokenId>& banned(const MarkerBans& bans) const {
+    switch (phase_) {
+      case Phase::kUndecided: return bans.undecided;
+      case Phase::kReasoning: return bans.reasoning;
+      case Phase::kCall: return bans.call;
+      case Phase::kContent:
+      case Phase::kStopped: break;
+    }
+    return bans.content;
+  }
   // Whether of the open call nothing was read but its marker, which is spelled.
   bool at_open_end() const { return phase_ == Phase::kCall && at_open_end_; }
   // Whether this token, were it the next, would decide an undecided beginning for content.

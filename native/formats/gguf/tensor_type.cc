@@ -32,6 +32,7 @@ constexpr NamedTraits kSupported[] = {
     {TensorType::kIQ2_S, {"IQ2_S", 256, 82}},    {TensorType::kIQ3_XXS, {"IQ3_XXS", 256, 98}},
     {TensorType::kIQ3_S, {"IQ3_S", 256, 110}},   {TensorType::kTQ1_0, {"TQ1_0", 256, 54}},
     {TensorType::kTQ2_0, {"TQ2_0", 256, 66}},    {TensorType::kNVFP4, {"NVFP4", 64, 36}},
+    {TensorType::kI32, {"I32", 1, 4}},
 };
 
 // Indexed by ggml_type. Numbers whose type was withdrawn keep the name they had.
@@ -274,6 +275,13 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
       return;
     case TensorType::kBF16:
       for (int64_t i = 0; i < count; ++i) out[i] = bfloat16_to_float(load_16(bytes + 2 * i));
+      return;
+    case TensorType::kI32:
+      for (int64_t i = 0; i < count; ++i) {
+        int32_t number;
+        std::memcpy(&number, bytes + 4 * i, sizeof number);
+        out[i] = static_cast<float>(number);
+      }
       return;
     case TensorType::kF8E4M3:
       for (int64_t i = 0; i < count; ++i) out[i] = e4m3_to_float(bytes[i]);

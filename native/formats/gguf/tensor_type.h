@@ -28,6 +28,7 @@ enum class TensorType : uint32_t {
   kIQ3_S = 21,
   kIQ2_S = 22,
   kIQ4_XS = 23,
+  kI32 = 26,   // of tables, never of weights
   kIQ1_M = 29,
   kBF16 = 30,
   kTQ1_0 = 34,

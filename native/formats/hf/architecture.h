@@ -9,7 +9,7 @@
 
 namespace monolith::hf {
 
-enum class Activation : uint8_t { kSilu, kGelu, kReluSquared };
+enum class Activation : uint8_t { kSilu, kGelu, kReluSquared, kXielu };
 
 // Architectures whose settings and tensors need more than names: see config_families.cc and family_tensors.cc.
 enum class Family : uint8_t {
@@ -24,6 +24,7 @@ enum class Family : uint8_t {
   kShortConvolution,   // LFM2
   kLlama4,
   kMiMo2,
+  kStep35,
 };
 
 // Which of the networks of one class a checkpoint holds.

@@ -67,6 +67,7 @@ void check_activation(Translation& t) {
     case Activation::kSilu: return expect("silu", "swish");
     case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");   // Gemma's first files say "gelu" and mean that
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
+    case Activation::kXielu: return expect("xielu", "xielu");
   }
 }
 
@@ -133,7 +134,7 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   }
   const bool attends = (*architecture)->family != Family::kMamba2;
   result.heads = attends ? t.needed({"num_attention_heads"}) : 0;
-  result.kv_heads = t.integer("num_key_value_heads", result.heads);
+  result.kv_heads = t.integer("num_key_value_heads", t.integer("num_attention_groups", result.heads));
   const bool own_head_dim =
       t.first_of({"head_dim", "attention_head_dim"}).exists() && !(*architecture)->gguf.starts_with("granite");
   const int64_t head_dim =

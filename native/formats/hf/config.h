@@ -37,6 +37,8 @@ struct Config {
   const Architecture* architecture = nullptr;
   int64_t layers = 0, heads = 0, kv_heads = 0, experts = 0;
   bool tied = false;   // no output matrix of its own
+  int64_t table_rows = 0;   // of the embedding table, where it has some that no token uses; 0: all
+  int64_t streams = 1;      // residual streams
   DeltaNetHeads delta_net = {};
   LatentHeads latents = {};
   StateSpace state_space = {};

@@ -1,5 +1,6 @@
 // Settings that only some architectures have.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "formats/gguf/parser.h"
@@ -121,14 +122,90 @@ int64_t same_of_all_layers(Translation& t, std::string_view name) {
   return first;
 }
 
+// Several residual streams, inputs of each layer's own, and sparse numbers in the first layers.
+void translate_gemma3n(Translation& t, Config& config) {
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  size("feed_forward_length", same_of_all_layers(t, "intermediate_size"));
+  size("embedding_length_per_layer_input", t.needed({"hidden_size_per_layer_input"}));
+  config.streams = t.needed({"altup_num_inputs"}, kMostHeads);
+  size("altup.num_inputs", config.streams);
+  if (t.integer("altup_active_idx", 0) != 0) t.fail(t.find("altup_active_idx").unsupported("is not 0"));
+  size("attention.shared_kv_layers", t.integer("num_kv_shared_layers", 0));
+  config.table_rows = t.integer("vocab_size_per_layer_input", 0);
+  // GGUF's files leave it out: the first ten drop 95 of 100.
+  const JsonValue sparse = t.find("activation_sparsity_pattern");
+  auto shares = sparse.numbers();
+  if (!shares) return t.fail(shares.error());
+  for (size_t i = 0; i < shares->size(); ++i)
+    if ((*shares)[i] != (i < 10 ? 0.95f : 0.0f))
+      return t.fail(sparse.item(i).unsupported("is not that of the published models: 0.95 of the first ten layers, then 0"));
+}
+
+// Step 3.5: layers with a window have more heads, and turn them whole.
+void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
+  const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"), bases = t.find("rope_theta");
+  const JsonValue other = t.find("attention_other_setting");
+  const auto layers = static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kMostLayers));
+  if (types.items().size() < layers || config.layers > kMostLayers)
+    return t.fail(types.invalid("has not one name for each layer"));
+  const auto own = [&](std::string_view name, int64_t usual) {
+    return static_cast<int32_t>(std::min<int64_t>(t.take(other[name].integer(1, kMostHeads), usual), kMostHeads));
+  };
+  const int32_t heads = own("num_attention_heads", config.heads), kv_heads = own("num_attention_groups", config.kv_heads);
+  std::vector<bool> windowed;
+  std::vector<int32_t> all_heads, all_kv_heads;
+  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};   // without a window, with one
+  for (size_t i = 0; i < layers; ++i) {
+    windowed.push_back(types.item(i).text() == "sliding_attention");
+    all_heads.push_back(windowed[i] ? heads : static_cast<int32_t>(std::min(config.heads, kMostHeads)));
+    all_kv_heads.push_back(windowed[i] ? kv_heads : static_cast<int32_t>(std::min(config.kv_heads, kMostHeads)));
+    const size_t kind = windowed[i] ? 1 : 0;
+    if (i < shares.items().size()) share[kind] = t.take(shares.item(i).number(), share[kind]);
+    if (i < bases.items().size()) base[kind] = t.take(bases.item(i).number(), base[kind]);
+  }
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  t.out().integers(t.key("attention.head_count"), all_heads);
+  t.out().integers(t.key("attention.head_count_kv"), all_kv_heads);
+  t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
+  size("attention.sliding_window", t.needed({"sliding_window"}));
+  if (!(share[0] > 0 && share[0] <= 0.5 && share[1] > 0 && share[1] <= 1))
+    return t.fail(shares.unsupported("is not up to 0.5 where layers see all positions"));
+  // GGUF states twice what turns in layers that see all.
+  size("rope.dimension_count", static_cast<int64_t>(2 * share[0] * static_cast<double>(head_dim)));
+  size("rope.dimension_count_swa", static_cast<int64_t>(share[1] * static_cast<double>(head_dim)));
+  if (bases.is_array()) {
+    t.out().number(t.key("rope.freq_base"), base[0]);
+    t.out().number(t.key("rope.freq_base_swa"), base[1]);
+  }
+  size("expert_used_count", t.needed({"moe_top_k"}));
+  t.copy_integer("share_expert_dim", "expert_shared_feed_forward_length");
+  t.copy_number("moe_router_scaling_factor", "expert_weights_scale");
+  if (t.find("norm_expert_weight").exists()) t.out().boolean(t.key("expert_weights_norm"), t.boolean("norm_expert_weight", true));
+  if (const std::string_view listed = t.find("moe_layers_enum").text(); !listed.empty()) {
+    int64_t first = 0;
+    std::from_chars(listed.data(), listed.data() + listed.size(), first);
+    size("leading_dense_block_count", std::clamp<int64_t>(first, 0, kMostLayers));
+  }
+  for (const auto& [from, to] : {std::pair{"swiglu_limits", "swiglu_clamp_exp"}, std::pair{"swiglu_limits_shared", "swiglu_clamp_shexp"}}) {
+    const JsonValue list = t.find(from);
+    if (!list.exists()) continue;
+    std::vector<float> limits(layers);
+    for (size_t i = 0; i < std::min(layers, list.items().size()); ++i)
+      limits[i] = static_cast<float>(t.take(list.item(i).number(), 0.0));
+    t.out().numbers(t.key(to), limits);
+  }
+}
+
 // Settings of which a network without a family of its own has some.
-void translate_plain(Translation& t) {
+void translate_plain(Translation& t, Config& config) {
   const std::string_view gguf = t.architecture().gguf;
   const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
   if (gguf == "mistral3") {
     const JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
     if (const JsonValue beta = rope["llama_4_scaling_beta"]; beta.exists())
       t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
+  } else if (gguf == "gemma3n") {
+    translate_gemma3n(t, config);
   } else if (gguf == "minimax-m2") {   // all its networks are experts
     t.copy_integer("intermediate_size", "expert_feed_forward_length");
     t.copy_integer("rotary_dim", "rope.dimension_count");
@@ -208,12 +285,13 @@ void translate_mimo2(Translation& t, const Config& config) {
 
 int64_t translate_family(Translation& t, Config& config, int64_t embedding, int64_t head_dim) {
   switch (t.architecture().family) {
-    case Family::kPlain: translate_plain(t); break;
+    case Family::kPlain: translate_plain(t, config); break;
     case Family::kGemma4: return translate_gemma4(t, config, head_dim);
     case Family::kLatents: return translate_latents(t, config);
     case Family::kDeltaNet: translate_delta_nets(t, config); break;
     case Family::kLlama4: translate_llama4(t, config); break;
     case Family::kMiMo2: translate_mimo2(t, config); break;
+    case Family::kStep35: translate_step35(t, config, head_dim); break;
     default: translate_hybrid(t, config, embedding);
   }
   return head_dim;

@@ -122,7 +122,7 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is no object"));
   if (rope["mrope_section"].exists()) put_sections(t, rope["mrope_section"]);
   const auto value = [&](std::string_view name, double fallback) {
-    return t.take(rope[name].number(), t.number(name, fallback));
+    return t.take(rope[name].number(), t.find(name).is_array() ? fallback : t.number(name, fallback));
   };
   double base = value("rope_theta", t.architecture().gguf == "gemma3" ? 1e6 : t.architecture().rope_base);
   const JsonValue kind_value = rope["rope_type"].exists() ? rope["rope_type"] : rope["type"];

@@ -10,6 +10,8 @@
 namespace monolith::hf {
 namespace {
 
+constexpr int64_t kMostNumbers = 1024;   // layers, as the model has it
+
 // A_log, of which decays are made.
 float decay_of_log(float value) { return static_cast<float>(-std::exp(static_cast<double>(value))); }
 
@@ -180,6 +182,17 @@ Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_v
   for (const int64_t length : tensor.shape) count *= length;
   put_rows(block + "ssm_a", {1, count}, mapped_rows(rows_of(tensor, type), decay_of_log));
   return true;
+}
+
+// transformers, activations.py (XIELUActivation) of Apertus: a number of each layer, which GGUF keeps as settings.
+Status Translator::add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor, TensorType type) {
+  const Rows rows = rows_of(tensor, type);
+  if (layer >= config_.layers || layer >= kMostNumbers || rows->rows() * rows->cols() != 1)
+    return invalid(tensor, "is not one number of one of " + std::to_string(config_.layers) + " layers");
+  std::vector<float>& numbers = activation_numbers_["xielu." + std::string(which)];
+  numbers.resize(static_cast<size_t>(std::min(config_.layers, kMostNumbers)));
+  rows->make(0, 1, &numbers[static_cast<size_t>(layer)]);
+  return {};
 }
 
 // transformers, modeling_llama4.py (Llama4TextExperts): [experts, in, out], gate and up side by side.

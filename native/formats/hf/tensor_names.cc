@@ -131,6 +131,26 @@ constexpr Name kOfLayer[] = {
     {"per_layer_input_gate", "inp_gate"},
     {"per_layer_projection", "proj"},
     {"post_per_layer_input_norm", "post_norm"},
+    // Gemma 3n
+    {"altup.correction_coefs", "altup_correct_coef"},
+    {"altup.prediction_coefs", "altup_predict_coef"},
+    {"altup.modality_router", "altup_router"},
+    {"altup.router_norm", "altup_router_norm"},
+    {"laurel.linear_left", "laurel_l"},
+    {"laurel.linear_right", "laurel_r"},
+    {"laurel.post_laurel_norm", "laurel_post_norm"},
+    // Apertus
+    {"attention_layernorm", "attn_norm"},
+    {"feedforward_layernorm", "ffn_norm"},
+    // Step 3.5
+    {"self_attn.g_proj", "attn_gate"},
+    {"moe.gate", "ffn_gate_inp"},
+    {"moe.gate_proj", "ffn_gate_exps"},
+    {"moe.up_proj", "ffn_up_exps"},
+    {"moe.down_proj", "ffn_down_exps"},
+    {"share_expert.gate_proj", "ffn_gate_shexp"},
+    {"share_expert.up_proj", "ffn_up_shexp"},
+    {"share_expert.down_proj", "ffn_down_shexp"},
     // Exaone
     {"ln_1", "attn_norm"},
     {"ln_2", "ffn_norm"},
@@ -224,6 +244,7 @@ constexpr Name kPlainOfLayer[] = {
     {"self_attn.attention_sink_bias", "attn_sinks.weight"},   // MiMo V2
     {"self_attn.dt_bias", "ssm_dt.bias"},                     // Kimi Linear
     {"layer_scalar", "layer_output_scale.weight"},
+    {"altup.correct_output_scale", "altup_correct_scale.weight"},   // Gemma 3n
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
     {"experts.down_proj", "ffn_down_exps.weight"},
@@ -237,7 +258,7 @@ constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias"
                                               "feed_forward.expert_bias",
                                               "block_sparse_moe.e_score_correction_bias",
                                               "block_sparse_moe.gate.e_score_correction_bias",
-                                              "mlp.e_score_correction_bias"};
+                                              "mlp.e_score_correction_bias", "moe.router_bias"};
 
 // Where the tensors of one expert are, before its number.
 constexpr std::string_view kExpertPrefixes[] = {"mlp.experts.", "block_sparse_moe.experts.", "mixer.experts.",

@@ -78,9 +78,22 @@ Status Translator::add(const Safetensor& tensor) {
     if (layer >= 0) return add_of_layer(layer, inner, tensor, *type);
   }
   const auto [stem, suffix] = split_suffix(rest);
+  // Gemma 3n: what leads into each residual stream but the first, and out of it.
+  for (const auto& [list, joined] : {std::pair<std::string_view, const char*>{"altup_projections.", "altup_proj.weight"},
+                                     std::pair<std::string_view, const char*>{"altup_unembed_projections.", "altup_unembd_proj.weight"}}) {
+    if (config_.streams <= 1 || !rest.starts_with(list)) continue;
+    std::string_view inner = rest.substr(list.size());
+    if (const int64_t i = take_number(inner); i >= 0 && inner == "weight") return add_expert(joined, i, config_.streams - 1, tensor, *type);
+  }
   const std::string_view name = name_of_model(stem);
   if (name.empty()) return put(tensor.name, tensor, *type);
-  if (name == "token_embd" && suffix == ".weight" && tensor.shape.size() == 2) table_rows_ = tensor.shape[0];
+  if (name == "token_embd" && suffix == ".weight" && tensor.shape.size() == 2) {
+    table_rows_ = tensor.shape[0];
+    if (config_.table_rows > 0 && config_.table_rows < table_rows_) {   // the others are no tokens
+      table_rows_ = config_.table_rows;
+      return put_runs("token_embd.weight", {tensor.shape[1], table_rows_}, {{rows_of(tensor, *type), 0, table_rows_}}, tensor);
+    }
+  }
   return put(std::string(name) + std::string(suffix), tensor, *type);
 }
 
@@ -88,9 +101,9 @@ Result<int64_t> Translator::finish() {
   for (const auto& [name, experts] : experts_) {
     std::vector<int64_t> shape = experts.shape;
     const size_t n = experts.parts.size();
-    if (static_cast<int64_t>(n) != config_.experts || experts.parts.rbegin()->first != config_.experts - 1)
+    if (static_cast<int64_t>(n) != experts.count || experts.parts.rbegin()->first != experts.count - 1)
       return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is of " + std::to_string(n) +
-                                                " experts, but there are " + std::to_string(config_.experts)};
+                                                " experts, but there are " + std::to_string(experts.count)};
     std::vector<Run> runs;
     bool alike = true;
     for (const auto& [number, expert] : experts.parts) {
@@ -102,6 +115,7 @@ Result<int64_t> Translator::finish() {
     shape.push_back(static_cast<int64_t>(n));
     put_rows(name, shape, joined_rows(std::move(runs)));
   }
+  for (const auto& [name, numbers] : activation_numbers_) file_.numbers(name, numbers);
   for (const auto& [name, packed] : packed_)
     if (Status status = put_packed(name, packed); !status) return status.error();
   if (table_rows_ == 0)
@@ -125,6 +139,8 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   }
   if (const auto taken = add_of_family(block, rest, tensor, type); !taken || *taken)
     return taken ? Status() : Status(taken.error());
+  if (rest.starts_with("mlp.act_fn.") && config_.architecture->activation == Activation::kXielu)
+    return add_activation_number(layer, rest.substr(11), tensor, type);
   if (const std::string_view plain = plain_name_of_layer(rest); !plain.empty())
     return put(block + std::string(plain), tensor, type);
   if (config_.architecture->gguf == "gpt-oss" && rest.starts_with("mlp.experts."))
@@ -133,7 +149,8 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   if (std::string_view inner = stem; take_expert_prefix(inner)) {
     const int64_t expert = take_number(inner);
     const std::string_view name = name_of_expert(inner);
-    if (expert >= 0 && !name.empty()) return add_expert(block + std::string(name) + std::string(suffix), expert, tensor, type);
+    if (expert >= 0 && !name.empty())
+      return add_expert(block + std::string(name) + std::string(suffix), expert, config_.experts, tensor, type);
   }
   if (const std::string_view kind = kind_of_fused(stem); !kind.empty())
     return add_fused(block, std::string(kind), tensor, type);
@@ -145,10 +162,11 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   return put(block + std::string(name) + std::string(suffix), tensor, type);
 }
 
-Status Translator::add_expert(const std::string& name, int64_t expert, const Safetensor& tensor, TensorType type) {
+Status Translator::add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor,
+                              TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
   if (shape.size() != 2) return invalid(tensor, "is no matrix");
-  const auto [found, is_new] = experts_.try_emplace(name, Experts{type, shape, {}});
+  const auto [found, is_new] = experts_.try_emplace(name, Experts{type, shape, {}, count});
   Experts& experts = found->second;
   if ((experts.type != type && tensor.rows == nullptr) || experts.shape != shape)
     return invalid(tensor, "is of another type or shape than that of another expert");

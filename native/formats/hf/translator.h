@@ -31,6 +31,7 @@ class Translator {
     TensorType type;
     std::vector<int64_t> shape;   // of one
     std::map<int64_t, const Safetensor*> parts;
+    int64_t count = 0;            // that there must be
   };
   struct Packed {
     const Safetensor* numbers = nullptr;
@@ -39,7 +40,8 @@ class Translator {
 
   std::string_view layer_name(std::string_view stem) const;
   Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type);
-  Status add_expert(const std::string& name, int64_t expert, const Safetensor& tensor, TensorType type);
+  // One of `count` matrices that GGUF has in one tensor.
+  Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);
   Status add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
   Status add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
@@ -59,6 +61,7 @@ class Translator {
   Status add_of_delta_net(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Status add_of_state_space(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Result<bool> add_of_kimi_net(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type);
+  Status add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor, TensorType type);
   Status add_turned_experts(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Status add_latent_heads(const std::string& block, const Safetensor& tensor, TensorType type);
   // What Falcon H1's tensor of this GGUF name is multiplied by; nothing: by 1.
@@ -68,6 +71,7 @@ class Translator {
   AssembledFile& file_;
   std::map<std::string, Experts> experts_;
   std::map<std::string, Packed> packed_;
+  std::map<std::string, std::vector<float>> activation_numbers_;   // of each layer
   int64_t table_rows_ = 0;
 };
 

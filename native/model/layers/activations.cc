@@ -44,6 +44,14 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       p.layers, [](const LayerParams& layer) { return layer.feed_forward == FeedForwardKind::kGatedAndMixture; });
   const int64_t gates = p.head_gates ? p.most(&LayerParams::n_heads) : 0;
   const int64_t streams = p.streams.count > 1 ? p.streams.count : 0;
+  const int64_t mixed = p.stream_mix.n_streams, numbers = p.stream_mix.mix(false).numbers();
+  // Values and scores of both halves, where blocks overlap.
+  const auto pooled = [&](bool of_index) {
+    return most(p, [&](const LayerParams& layer) {
+      if (layer.block == 0 || (of_index && !layer.chooses)) return int64_t{0};
+      return layer.pool(of_index ? index.key_dim : layer.key_dim).width();
+    });
+  };
   return {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
@@ -56,17 +64,24 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::beta, rows * std::max(delta.n_value_heads, p.state_space.n_heads)},
       {&Activations::low_decay, rows * delta.low_rank},
       {&Activations::low_gate, rows * delta.low_rank},
-      {&Activations::branch, p.post_norm || p.residual_scale != 1.0f ? rows * p.n_embd : 0},
+      {&Activations::branch, p.post_norm || p.residual_scale != 1.0f || mixed > 0 ? rows * p.n_embd : 0},
       {&Activations::gate, rows * dense_ff(p)},
       {&Activations::up, rows * dense_ff(p)},
       {&Activations::router, rows * p.experts.count},
+      {&Activations::expert_in, rows * p.experts.latent},
+      {&Activations::expert_out, rows * p.experts.latent},
       {&Activations::shared, p.experts.shared_gate || beside ? rows * p.n_embd : 0},
       {&Activations::shared_gate, p.experts.shared_gate ? rows : 0},
       {&Activations::low_q, rows * p.latents.q_rank},
       {&Activations::head_q, rows * most_of_heads(p, p.latents.key_dim)},
-      {&Activations::head_values, rows * most_of_heads(p, p.latents.value_dim)},
+      {&Activations::head_values, rows * std::max(most_of_heads(p, p.latents.value_dim), int64_t{p.blocks.n_groups} * p.blocks.output_rank)},
       {&Activations::index_q, rows * index.n_heads * index.key_dim},
-      {&Activations::index_k, rows * index.key_dim},
+      {&Activations::index_k, p.latents.rank > 0 ? rows * index.key_dim : 0},
+      {&Activations::block_values, rows * pooled(false)},
+      {&Activations::block_scores, rows * pooled(false)},
+      {&Activations::index_values, rows * pooled(true)},
+      {&Activations::index_scores, rows * pooled(true)},
+      {&Activations::block_rows, p.blocks.n_groups > 0 ? rows * most_head_dim(p) : 0},
       {&Activations::index_weights, rows * index.n_heads},
       {&Activations::chosen, rows * index.most},
       {&Activations::last_chosen, logit_rows * index.most},
@@ -79,11 +94,16 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::per_layer, rows * per_layer_dim(p)},
       {&Activations::last_per_layer, logit_rows * per_layer_dim(p)},
       {&Activations::per_layer_inner, rows * std::max(per_layer_dim(p), int64_t{2} * p.per_layer.dim)},
-      {&Activations::streams, rows * streams * p.n_embd},
-      {&Activations::predicted, rows * streams * p.n_embd},
+      {&Activations::streams, rows * std::max(streams, mixed) * p.n_embd},
+      {&Activations::predicted, rows * std::max(streams, mixed) * p.n_embd},
+      {&Activations::stream_numbers, rows * numbers},
+      {&Activations::last_streams, logit_rows * mixed * p.n_embd},
+      {&Activations::last_stream_numbers, logit_rows * numbers},
       {&Activations::mixing, rows * streams * (streams + 1)},
       {&Activations::laurel, streams > 0 ? rows * p.n_embd : 0},
       {&Activations::laurel_inner, rows * p.streams.laurel_rank},
+      {&Activations::inputs, p.n_deepstack > 0 ? rows * p.input_width() : 0},
+      {&Activations::deepstack, p.n_deepstack > 0 ? rows * p.n_embd : 0},
       {&Activations::hidden, p.guess.used ? hidden_rows(limits) * p.n_embd : 0},
       {&Activations::guess_inputs, p.guess.used ? rows * 2 * p.n_embd : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
@@ -101,14 +121,17 @@ int64_t widest_row(const HyperParams& p) {
   // Inputs of heads' own matrices are packed one by one, in blocks of 32.
   const LatentParams& latents = p.latents;
   const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
-  return std::max({int64_t{p.guess.used ? 2 : 1} * p.n_embd, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
+  // Likewise of groups of heads.
+  const int64_t groups = std::max(p.blocks.n_groups, 1);
+  const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
+  return std::max({int64_t{p.guess.used ? 2 : 1} * p.n_embd, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped, groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
                    int64_t{latents.q_rank}, int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
 }
 
 MixtureShape mixture_shape(const HyperParams& p) {
   const ExpertParams& experts = p.experts;
   if (experts.count == 0) return {};
-  return {experts.count, experts.used, p.n_embd, experts.n_ff};
+  return {experts.count, experts.used, experts.latent > 0 ? experts.latent : p.n_embd, experts.n_ff};
 }
 
 }  // namespace monolith

@@ -61,6 +61,13 @@ void Attention::project(StepRows& rows) const {
     if (layer_.kv_of < 0)
       operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.k_norm, params_.norm_eps, rows.count, layer_.n_kv_heads,
                                  layer_.key_dim);
+  } else if (params_.qk_norm == QkNorm::kEachHeadApart) {
+    const auto norm = [&](float* x, int n_heads, const float* weights) {
+      operations_.layer_norm(x, nullptr, nullptr, params_.norm_eps, rows.count * n_heads, layer_.key_dim, x);
+      operations_.scale_columns(x, weights, rows.count, int64_t{n_heads} * layer_.key_dim);
+    };
+    norm(to.q, layer_.n_heads, weights_.q_norm);
+    if (layer_.kv_of < 0) norm(to.k, layer_.n_kv_heads, weights_.k_norm);
   } else if (params_.qk_norm == QkNorm::kWholeRow) {
     operations_.rms_norm(to.q, weights_.q_norm, params_.norm_eps, rows.count, q_dim(layer_), to.q);
     if (layer_.kv_of < 0) operations_.rms_norm(to.k, weights_.k_norm, params_.norm_eps, rows.count, k_dim(layer_), to.k);
@@ -72,7 +79,8 @@ void Attention::store(const StepRows& rows) const {
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (layer_.rope >= 0) {
     const RopeSet& angles = params_.ropes[static_cast<size_t>(layer_.rope)];
-    rope = {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
+    rope = {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude,
+            angles.axes.empty() ? nullptr : angles.axes.data()};
   }
   const bool weighted = params_.qk_norm == QkNorm::kEachHeadRotated;
   if (weighted || (params_.qk_norm == QkNorm::kUnweightedRotated && layer_.rope >= 0)) {

@@ -40,9 +40,12 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
     }
   }
   if (p.qk_norm != QkNorm::kNone && p.qk_norm != QkNorm::kUnweightedRotated) {
-    const bool each = p.qk_norm != QkNorm::kWholeRow;
-    list.vector("attn_q_norm.weight", each ? layer.key_dim : q, weights.q_norm);
-    if (layer.kv_of < 0) list.vector("attn_k_norm.weight", each ? layer.key_dim : k, weights.k_norm);
+    const auto norm = [&](const char* name, int64_t n_heads, const float*& to) {
+      if (p.qk_norm == QkNorm::kEachHeadApart) return list.vector_of_shape(name, {layer.key_dim, n_heads, 1}, to);
+      list.vector(name, layer.key_dim * (p.qk_norm == QkNorm::kWholeRow ? n_heads : 1), to);
+    };
+    norm("attn_q_norm.weight", layer.n_heads, weights.q_norm);
+    if (layer.kv_of < 0) norm("attn_k_norm.weight", layer.n_kv_heads, weights.k_norm);
   }
   if (p.head_gates) list.matrix("attn_gate.weight", layer.n_heads, p.n_embd, weights.head_gates);
   list.matrix("attn_output.weight", p.n_embd, attended_dim(layer), weights.output);

@@ -40,11 +40,8 @@ void DeltaNet::run(StepRows& rows, bool last) const {
                          out);
   operations_.rms_norm_heads(out, values, weights_.out_norm, params_.norm_eps, rows.count, delta_.n_value_heads, delta_.value_dim);
   operations_.gated(delta_.gate, buffers_.mixer_gate, out, rows.count, values, buffers_.mixer_gate);
-  const float* gated = buffers_.mixer_gate;
-  if (last && rows.logit_rows.size() != static_cast<size_t>(rows.count)) {
-    leave_logit_rows(rows);
-    gated = buffers_.last_q;
-  }
+  const float* const gated =
+      last ? leave_logit_rows(rows, params_, operations_, buffers_, buffers_.mixer_gate, values) : buffers_.mixer_gate;
   if (rows.count == 0) return;
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr, residual_.is_direct()};
   operations_.matmul({&target, 1}, gated, rows.count, InputUse::kLast);
@@ -55,6 +52,15 @@ void DeltaNet::project(StepRows& rows) const {
   const Activations& to = buffers_;
   const float* const x = residual_.read(rows, weights_.norm);
   const int64_t channels = delta_.channels(), keys = delta_.keys();
+  if (delta_.grouped_mixed) {
+    const MatmulTarget targets[] = {{weights_.q.get(), to.q, channels},
+                                    {weights_.k.get(), to.q + keys, channels},
+                                    {weights_.v.get(), to.q + 2 * keys, channels},
+                                    {weights_.gate.get(), to.mixer_gate, delta_.values()},
+                                    {weights_.decay.get(), to.decay, delta_.decays()},
+                                    {weights_.beta.get(), to.beta, delta_.n_value_heads}};
+    return operations_.matmul(targets, x, rows.count, residual_.last_use());
+  }
   if (!delta_.apart) {
     const MatmulTarget targets[] = {{weights_.mixed.get(), to.q, channels},
                                     {weights_.gate.get(), to.mixer_gate, delta_.values()},
@@ -74,20 +80,6 @@ void DeltaNet::project(StepRows& rows) const {
   operations_.matmul({&decay, 1}, to.low_decay, rows.count, InputUse::kLast);
   const MatmulTarget gate{weights_.gate.get(), to.mixer_gate, delta_.values()};
   operations_.matmul({&gate, 1}, to.low_gate, rows.count, InputUse::kLast);
-}
-
-void DeltaNet::leave_logit_rows(StepRows& rows) const {
-  const int n = static_cast<int>(rows.logit_rows.size());
-  if (n > 0) {
-    operations_.gather_rows(buffers_.mixer_gate, rows.logit_rows.data(), n, delta_.values(), buffers_.last_q);
-    operations_.gather_rows(rows.x, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_x);
-    if (params_.parallel_residual)
-      operations_.gather_rows(rows.normed, rows.logit_rows.data(), n, params_.n_embd, buffers_.last_normed);
-  }
-  rows.normed = buffers_.last_normed;
-  rows.x = buffers_.last_x;
-  rows.count = n;
-  rows.all = false;
 }
 
 }  // namespace monolith

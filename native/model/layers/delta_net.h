@@ -17,7 +17,6 @@ class DeltaNet final : public LayerPart {
 
  private:
   void project(StepRows& rows) const;
-  void leave_logit_rows(StepRows& rows) const;
 
   const HyperParams& params_;
   const DeltaNetParams& delta_;

@@ -25,9 +25,18 @@ void list_apart(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weight
 
 void list_together(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weights, WeightList& list) {
   const int64_t channels = d.channels(), heads = d.n_value_heads;
-  list.matrix("attn_qkv.weight", channels, n_embd, weights.mixed);
   list.vector_of_shape("ssm_conv1d.weight", {d.n_taps, channels, 1}, weights.convolution);
-  list.matrix("attn_gate.weight", d.values(), n_embd, weights.gate);
+  if (d.grouped_mixed) {
+    // For each key head its query and key, then its value heads' values and gates.
+    const int64_t n = d.n_key_heads, key = d.key_dim, run = d.values() / n, all = 2 * (key + run);
+    list.part_runs("ssm_in.weight", n, 0, key, all, n_embd, weights.q);
+    list.part_runs("ssm_in.weight", n, key, key, all, n_embd, weights.k);
+    list.part_runs("ssm_in.weight", n, 2 * key, run, all, n_embd, weights.v);
+    list.part_runs("ssm_in.weight", n, 2 * key + run, run, all, n_embd, weights.gate);
+  } else {
+    list.matrix("attn_qkv.weight", channels, n_embd, weights.mixed);
+    list.matrix("attn_gate.weight", d.values(), n_embd, weights.gate);
+  }
   if (d.grouped_beta) {
     // For each key head the betas of its value heads, then what their decays are made of.
     const int64_t run = heads / d.n_key_heads;

@@ -15,8 +15,9 @@ Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const Ex
           .gate_bias = experts.all.gate_bias,
           .up_bias = experts.all.up_bias,
           .down_bias = experts.all.down_bias,
-          .activation = {params.activation, layer.expert_limit},
+          .activation = {params.activation, layer.expert_limit, params.limits_input},
           .router = router,
+          .by_token = {.of_token = experts.of_token.empty() ? nullptr : experts.of_token.data()},
           .weighs_input = params.experts.weighs_input};
 }
 
@@ -34,7 +35,18 @@ void ExpertMixture::run(StepRows& rows, bool) const {
                       result, add, use);
   };
   if (experts.shared_gate) shared_network(to.shared, false, InputUse::kAgain);
-  operations_.mixture(mixture(), to.router, x, rows.count, out, residual_.is_direct());
+  Mixture mixture = this->mixture();
+  mixture.by_token.tokens = rows.tokens.data();
+  mixture.by_token.rows = rows.all ? nullptr : rows.logit_rows.data();
+  if (experts.latent > 0) {
+    const MatmulTarget down{own.to_latent.get(), to.expert_in, experts.latent};
+    operations_.matmul({&down, 1}, x, rows.count);
+    operations_.mixture(mixture, to.router, to.expert_in, rows.count, to.expert_out, false);
+    const MatmulTarget up{own.from_latent.get(), out, params_.n_embd, nullptr, residual_.is_direct()};
+    operations_.matmul({&up, 1}, to.expert_out, rows.count, InputUse::kLast);
+  } else {
+    operations_.mixture(mixture, to.router, x, rows.count, out, residual_.is_direct());
+  }
   if (experts.shared_gate) {
     operations_.add_rows(out, to.shared, 1.0f, to.shared_gate, rows.count, params_.n_embd);
   } else if (experts.n_ff_shared > 0) {

@@ -8,15 +8,21 @@ void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeigh
   const HyperParams& p = list.params();
   const ExpertParams& e = p.experts;
   list.matrix("ffn_gate_inp.weight", e.count, p.n_embd, weights.router);
-  if (e.fused_gate_up) {
-    list.matrix_runs("ffn_gate_up_exps.weight", e.count, 0, e.n_ff, 2 * e.n_ff, p.n_embd, weights.all.gate);
-    list.matrix_runs("ffn_gate_up_exps.weight", e.count, e.n_ff, e.n_ff, 2 * e.n_ff, p.n_embd, weights.all.up);
-  } else {
-    if (!e.gateless) list.matrices("ffn_gate_exps.weight", e.count, e.n_ff, p.n_embd, weights.all.gate);
-    list.matrices("ffn_up_exps.weight", e.count, e.n_ff, p.n_embd, weights.all.up);
+  const int64_t width = e.latent > 0 ? e.latent : p.n_embd;
+  if (e.latent > 0) {
+    list.matrix("ffn_latent_down.weight", e.latent, p.n_embd, weights.to_latent);
+    list.matrix("ffn_latent_up.weight", p.n_embd, e.latent, weights.from_latent);
   }
-  list.matrices("ffn_down_exps.weight", e.count, p.n_embd, e.n_ff, weights.all.down);
-  list.vector_if(e.choice_bias, "exp_probs_b.bias", e.count, weights.choice_bias);
+  if (e.fused_gate_up) {
+    list.matrix_runs("ffn_gate_up_exps.weight", e.count, 0, e.n_ff, 2 * e.n_ff, width, weights.all.gate);
+    list.matrix_runs("ffn_gate_up_exps.weight", e.count, e.n_ff, e.n_ff, 2 * e.n_ff, width, weights.all.up);
+  } else {
+    if (!e.gateless) list.matrices("ffn_gate_exps.weight", e.count, e.n_ff, width, weights.all.gate);
+    list.matrices("ffn_up_exps.weight", e.count, e.n_ff, width, weights.all.up);
+  }
+  list.matrices("ffn_down_exps.weight", e.count, width, e.n_ff, weights.all.down);
+  if (layer.experts_by_token) list.numbers("ffn_gate_tid2eid.weight", e.used, p.n_vocab, e.count, weights.of_token);
+  list.vector_if(e.choice_bias && !layer.experts_by_token, "exp_probs_b.bias", e.count, weights.choice_bias);
   if (e.biases) {
     list.vector("ffn_gate_inp.bias", e.count, weights.router_bias);
     list.vector_of_shape("ffn_gate_exps.bias", {e.n_ff, e.count, 1}, weights.all.gate_bias);

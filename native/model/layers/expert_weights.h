@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "model/layers/network_weights.h"
 
@@ -9,8 +10,10 @@ namespace monolith {
 
 struct ExpertWeights {
   std::unique_ptr<Matrix> router;        // [n_experts, n_embd]
+  std::unique_ptr<Matrix> to_latent, from_latent;   // ExpertParams::latent
   const float* router_bias = nullptr;    // [n_experts]
   const float* choice_bias = nullptr;    // [n_experts]
+  std::vector<int32_t> of_token;         // TokenExperts::of_token
   NetworkWeights all;                    // see Mixture
   std::unique_ptr<Matrix> shared_gate;   // [1, n_embd]
   // Beside a network (FeedForwardKind::kGatedAndMixture): norms of the experts' input, of both results and of the

@@ -20,7 +20,7 @@ void run_gated_network(const HyperParams& params, const LayerParams& layer, cons
   };
   operations.matmul(gate_and_up, x, n_rows, use);
   if (layer.sparse_deviations > 0) operations.keep_outliers(gate, layer.sparse_deviations, n_rows, n_ff);
-  operations.gated({params.activation, layer.gate_limit}, gate, up, n_rows, n_ff, gate);
+  operations.gated({params.activation, layer.gate_limit, params.limits_input}, gate, up, n_rows, n_ff, gate);
   const MatmulTarget target{weights.down.get(), out, params.n_embd, weights.down_bias, add};
   operations.matmul({&target, 1}, gate, n_rows, InputUse::kLast);
 }

@@ -3,6 +3,7 @@
 //
 //   attention.h        keys and values of all rows are kept; each row attends
 //   latent_attention.h likewise, of one row of latents for all heads
+//   block_attention.h  likewise, to a window and to rows that stand for blocks of positions
 //   delta_net.h        a state of each head is carried on from row to row
 //   mamba2.h           likewise, of a state space
 //   short_convolution.h  the last few rows' inputs are carried on
@@ -12,6 +13,7 @@
 //   network_and_experts.h   both side by side
 //   per_layer_input.h  inputs of each layer's own are added
 //   streams.h          several residual streams, predicted and corrected around a layer
+//   stream_mix.h       several residual streams, mixed around each part
 //
 // What a kind needs of a file is listed beside it (*_weights.h); make_layer.h puts a layer's parts together.
 #pragma once
@@ -36,6 +38,11 @@ struct StepRows {
   int count;
   bool all = true;    // these are all of the step's; else those with logits
   const float* per_layer = nullptr;   // inputs of each layer's own, [count][n_layers * dim]
+  std::span<const int32_t> tokens = {};   // of all rows
+  // Of StreamMixParams: the streams of the rows that are still wanted, [count][n_streams][n_embd], of which x is what the
+  // part reads; and how it does, [count][numbers].
+  float* streams = nullptr;
+  float* stream_numbers = nullptr;
   const float* normed = nullptr;   // of x, as the layer's mixer has read it; for parts beside it
 };
 
@@ -74,9 +81,10 @@ const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operati
 // How a part reads the residual stream and adds to it, as the network has norms and a scale.
 class Residual {
  public:
-  // `beside`: the part reads the norm that the layer's mixer has read before it.
-  explicit Residual(const LayerContext& context, bool beside = false)
-      : params_(context.params), operations_(context.operations), buffers_(context.activations), beside_(beside) {}
+  // `beside`: the part reads the norm that the layer's mixer has read before it. `mix`: of a part other than the mixer.
+  explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
+      : params_(context.params), operations_(context.operations), buffers_(context.activations), beside_(beside),
+        mix_(mix != nullptr ? *mix : context.weights.mixer_mix) {}
 
   // What a part computes with: x past its norm, if there is one.
   const float* read(StepRows& rows, const NormWeights& norm) const;
@@ -86,7 +94,7 @@ class Residual {
     return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
   }
   // A part's result goes straight to the residual stream, or to a buffer of its own and through add().
-  bool is_direct() const { return !params_.post_norm && params_.residual_scale == 1.0f; }
+  bool is_direct() const { return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0; }
   float* target(const StepRows& rows) const { return is_direct() ? rows.x : buffers_.branch; }
   // Of what was written to target(). Nothing if that was direct.
   void add(const NormWeights& post_norm, const StepRows& rows) const;
@@ -96,6 +104,7 @@ class Residual {
   Operations& operations_;
   const Activations& buffers_;
   const bool beside_;
+  const StreamMixWeights& mix_;
 };
 
 }  // namespace monolith

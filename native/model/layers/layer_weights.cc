@@ -13,6 +13,9 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
     case MixerKind::kLatentAttention:
       list_weights(layer, weights.latent_attention, list);
       break;
+    case MixerKind::kBlockAttention:
+      list_weights(layer, weights.block_attention, list);
+      break;
     case MixerKind::kDeltaNet:
       list_weights(layer, weights.delta_net, list);
       break;
@@ -28,6 +31,10 @@ void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& l
       break;
     case MixerKind::kNone:
       break;
+  }
+  if (p.stream_mix.n_streams > 0) {
+    list_weights("hc_attn", false, weights.mixer_mix, list);
+    list_weights("hc_ffn", false, weights.network_mix, list);
   }
   if (layer.feed_forward == FeedForwardKind::kNone) return;
   if (p.pre_norm && !p.parallel_residual) list.norm(p.ffn_norm_name, p.n_embd, weights.ffn_norm);

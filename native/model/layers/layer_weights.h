@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/layers/attention_weights.h"
+#include "model/layers/block_attention_weights.h"
 #include "model/layers/delta_net_weights.h"
 #include "model/layers/expert_weights.h"
 #include "model/layers/latent_attention_weights.h"
@@ -9,6 +10,7 @@
 #include "model/layers/network_weights.h"
 #include "model/layers/short_convolution_weights.h"
 #include "model/layers/per_layer_input_weights.h"
+#include "model/layers/stream_mix_weights.h"
 #include "model/layers/stream_weights.h"
 
 namespace monolith {
@@ -17,6 +19,7 @@ namespace monolith {
 struct LayerWeights {
   AttentionWeights attention;
   LatentAttentionWeights latent_attention;
+  BlockAttentionWeights block_attention;
   DeltaNetWeights delta_net;
   Mamba2Weights mamba2;
   ShortConvolutionWeights short_convolution;
@@ -26,6 +29,7 @@ struct LayerWeights {
   NormWeights ffn_post_norm;
   PerLayerInputWeights per_layer;
   StreamWeights streams;
+  StreamMixWeights mixer_mix, network_mix;
 };
 
 // Lists the tensors of the layer that `list` is in, as its kinds need them.

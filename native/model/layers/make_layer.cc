@@ -3,6 +3,7 @@
 #include <string>
 
 #include "model/layers/attention.h"
+#include "model/layers/block_attention.h"
 #include "model/layers/delta_net.h"
 #include "model/layers/expert_mixture.h"
 #include "model/layers/gated_network.h"
@@ -33,6 +34,9 @@ Status add_mixer(const LayerContext& context, const Loading& backend, Parts& par
       return {};
     case MixerKind::kLatentAttention:
       parts.push_back(std::make_unique<LatentAttention>(context));
+      return {};
+    case MixerKind::kBlockAttention:
+      parts.push_back(std::make_unique<BlockAttention>(context));
       return {};
     case MixerKind::kDeltaNet:
       parts.push_back(std::make_unique<DeltaNet>(context));
@@ -81,6 +85,9 @@ Status add_feed_forward(const LayerContext& context, const Loading& backend, Par
 
 Result<Parts> make_layer(const LayerContext& context, const Loading& backend) {
   Parts parts;
+  if (context.params.stream_mix.n_streams > 0 && !backend.mixes_streams())
+    return Error{ErrorCode::kUnsupported, "the network has " + std::to_string(context.params.stream_mix.n_streams) +
+                                              " residual streams, which this backend does not mix"};
   const bool streams = context.params.streams.count > 1;
   if (streams) {
     parts.push_back(std::make_unique<PredictStreams>(context));

@@ -23,6 +23,7 @@ export function describeModels(models: ServedModels, pool: ModelPool): Dashboard
     const info = pooled?.status.state === 'ready' ? pooled.status.engine.info : null;
     return {
       id: one.id, display_name: one.displayName, demonstration: one.demonstration, lifecycle: one.lifecycle, state: pooled?.status.state ?? 'unloaded',
+      load_progress: pooled?.status.state === 'loading' ? pooled.status.progress : null,
       context_window: one.contextWindow, max_output_tokens: one.maxOutputTokens, input_modalities: [...one.inputModalities],
       reasoning_efforts: [...one.efforts], default_reasoning_effort: one.defaultEffort, sampling_defaults: { ...one.sampling },
       deprecated_at: one.deprecatedAt, retires_at: one.retiresAt, successor: one.successor,

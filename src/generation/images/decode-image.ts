@@ -58,13 +58,30 @@ export async function decodeImage(bytes: Uint8Array, { path, claimant, isSound, 
   return decoding.run(claimant, bytes.length, async () => {
     // Animations: the first frame alone.
     const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
-    const { width, height } = await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: false }).metadata());
+    // As it is to be looked at: a camera held upright says so beside the pixels.
+    const { autoOrient: { width, height } } = await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: false }).metadata());
     if (isSound) return { bytes, format, width, height };
     spend(width, height);
     claimant.signal?.throwIfAborted();
     // Shrunk to nothing on the way, so that no second copy of the whole comes about.
     await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: width * height }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
     return { bytes, format, width, height };
+  });
+}
+
+/**
+ * The pixels of a loaded image, 8 bits each of red, green and blue: the first frame, turned as it is to be looked at, alpha left
+ * out (the colour under it counts), grey three times; colour profiles are not applied. `use` has them to itself until it is done:
+ * two pictures at once, the organizations in turns. Throws as decodeImage().
+ */
+export async function decodeRgb<T>({ bytes, width, height }: LoadedImage, { path, claimant }: Pick<DecodeOptions, 'path' | 'claimant'>, use: (pixels: Uint8Array) => Promise<T>): Promise<T> {
+  const sharp = await loadSharp();
+  return decoding.run(claimant, bytes.length, async () => {
+    const { data, info } = await sound(path, async () => sharp(bytes, { failOn: 'error', pages: 1, limitInputPixels: width * height, ignoreIcc: true })
+      .autoOrient().removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true }));
+    if (info.width !== width || info.height !== height || info.channels !== 3) throw new Error(`${path}: decoded to ${info.width} x ${info.height} x ${info.channels}`);
+    claimant.signal?.throwIfAborted();
+    return use(data);
   });
 }
 

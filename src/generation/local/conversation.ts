@@ -26,8 +26,11 @@ export function textOf(content: Content | null): string {
   return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : imageNote(part))).join('');
 }
 
+/** Text in the place of an image: what a model without vision is given to know of it, or a mark of where it stands. */
+export type ImageText = (part: ImagePart) => string;
+
 /** What a model without vision is given to know of an image. */
-function imageNote({ source }: ImagePart): string {
+export function imageNote({ source }: ImagePart): string {
   return source.kind === 'loaded' ? `[image: ${source.image.format.toUpperCase()}, ${source.image.width} x ${source.image.height}]` : '[image]';
 }
 
@@ -45,7 +48,8 @@ export function placeSystem(messages: readonly Message[], can: Pick<TemplateCapa
 function foldIntoUser(system: string, messages: readonly Message[]): Message[] {
   const first = messages[0];
   if (first?.role !== 'user') return [{ role: 'user', content: system }, ...messages];
-  return [{ ...first, content: system + JOIN + textOf(first.content) }, ...messages.slice(1)];
+  const content: Content = typeof first.content === 'string' ? system + JOIN + first.content : [{ type: 'text', text: system + JOIN }, ...first.content];
+  return [{ ...first, content }, ...messages.slice(1)];
 }
 
 /** Adds our own text to the system text of finished messages. */
@@ -81,8 +85,8 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
  * rendered text. Past reasoning goes back to the model only after the last user message: that is the running
  * tool loop, the one place where it still matters.
  */
-export function toTemplateMessages(messages: readonly Message[], shield: Shield, shape: TemplateShape): { messages: TemplateMessage[]; args: CallArguments } {
-  const folder = new Folder(shield, shape);
+export function toTemplateMessages(messages: readonly Message[], shield: Shield, shape: TemplateShape, imageText: ImageText = imageNote): { messages: TemplateMessage[]; args: CallArguments } {
+  const folder = new Folder(shield, shape, imageText);
   const lastUser = messages.findLastIndex((message) => message.role === 'user');
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index] as Message;
@@ -104,12 +108,12 @@ class Folder {
   readonly args: CallArguments;
   readonly #ids = new Map<string, string>();   // as the template takes them
 
-  constructor(private readonly shield: Shield, private readonly shape: TemplateShape) {
+  constructor(private readonly shield: Shield, private readonly shape: TemplateShape, private readonly imageText: ImageText) {
     this.args = new CallArguments(shield, shape.can);
   }
 
   add(message: Message, inLoop: boolean): void {
-    const result: TemplateMessage = { role: message.role, content: this.shield.protect(textOf(message.content)) };
+    const result: TemplateMessage = { role: message.role, content: this.#textOf(message.content) };
     if ('name' in message && message.name !== undefined) result.name = this.shield.protect(message.name);
     if (message.role === 'tool') result.tool_call_id = this.#id(message.toolCallId);
     if (message.role === 'assistant' && inLoop) this.#addReasoning(result, message);
@@ -121,7 +125,7 @@ class Folder {
     const { can, dialect } = this.shape;
     const calls = message.toolCalls ?? [];
     const answers = inOrderOf(calls.map(({ id }) => id), results);
-    const said: TemplateMessage = { role: 'assistant', content: this.shield.protect(textOf(message.content)) };
+    const said: TemplateMessage = { role: 'assistant', content: this.#textOf(message.content) };
     if (message.name !== undefined) said.name = this.shield.protect(message.name);
     if (inLoop) this.#addReasoning(said, message);
     const losesText = !can.callText && said.content.trim() !== '';
@@ -156,8 +160,14 @@ class Folder {
     this.messages.push({ role: 'user', content });
   }
 
+  /** The client's texts shielded, each for itself: what stands for an image between them is ours. */
+  #textOf(content: Content | null): string {
+    if (content === null || typeof content === 'string') return this.shield.protect(content ?? '');
+    return content.map((part) => (part.type === 'text' ? this.shield.protect(part.text) : this.imageText(part))).join('');
+  }
+
   #resultText({ content, failed }: ToolMessage): string {
-    const text = this.shield.protect(textOf(content));
+    const text = this.#textOf(content);
     return failed === true ? `Error: ${text}` : text;
   }
 

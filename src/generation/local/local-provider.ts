@@ -2,7 +2,7 @@
 // engine's events turned into generation events. One per loaded model; it holds no state of any request.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
-import type { SubmitOptions } from '../../engine/addon-types.js';
+import type { NativeImage, SubmitOptions } from '../../engine/addon-types.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../errors.js';
@@ -13,6 +13,7 @@ import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { extentOf } from './prompt-extent.js';
+import { PromptImages } from './prompt-images.js';
 import { Prompter, type Prompt } from './prompter.js';
 import { closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
@@ -21,6 +22,8 @@ import { callableTools, callOptions } from './tools/call-options.js';
 
 export class LocalProvider implements Provider {
   readonly prompter: Prompter;
+  /** Null: the model does not see. */
+  readonly images: PromptImages | null;
   readonly contextWindow: number;
   readonly maxOutputTokens: number;
   /** Over the engine's build, the weights and the kernels. */
@@ -31,7 +34,8 @@ export class LocalProvider implements Provider {
 
   /** Throws TemplateError if the model's chat template is unusable. */
   constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly limits: GenerationLimits) {
-    this.prompter = new Prompter(engine, model);
+    this.images = engine.vision === null ? null : new PromptImages(engine, limits.images);
+    this.prompter = new Prompter(engine, model, this.images);
     this.contextWindow = this.prompter.contextWindow;
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
     this.reasons = this.prompter.markers !== null;
@@ -47,11 +51,11 @@ export class LocalProvider implements Provider {
         throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
       }
     }
-    if (this.model.image_input === 'note') return;
+    if (this.images !== null || this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;
       for (const part of content) {
-        if (part.type === 'image') throw apiError('unsupported_content', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+        if (part.type === 'image') throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
       }
     }
   }
@@ -61,13 +65,15 @@ export class LocalProvider implements Provider {
     const { syntax } = this.prompter.dialect;
     const extent = extentOf(request);
     this.prompter.checkLength(request, extent);
+    this.images?.check(request.messages);
     const grammars = await compileGrammars(this.engine, request, syntax, this.#grammarSettings, asker);
     const prompt = await this.prompter.prompt(request, extent, asker);
-    const promptTokens = prompt.tokens.length;
+    const promptTokens = prompt.length;
+    const images = await this.images?.prepare(prompt.images.map(({ part }) => part), asker) ?? [];
     const room = this.contextWindow - promptTokens;
     const asked = request.maxTokens ?? Infinity;
     const maxTokens = Math.min(asked, this.maxOutputTokens, room);
-    const options = this.#submitOptions(request, prompt, grammars, maxTokens, asker.organization, await this.prompter.closingTokens());
+    const options = this.#submitOptions(request, prompt, images, grammars, maxTokens, asker.organization, await this.prompter.closingTokens());
     const tools = callableTools(request);
     const { markers } = this.prompter;
     const rules: EventRules = {
@@ -85,15 +91,17 @@ export class LocalProvider implements Provider {
   }
 
   async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
+    this.images?.check(request.messages);
     return exactly(await this.prompter.count(request, asker));
   }
 
-  #submitOptions(request: GenerationRequest, prompt: Prompt, grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
+  #submitOptions(request: GenerationRequest, prompt: Prompt, images: readonly NativeImage[], grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
     const { sampling } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
     return {
       prompt: prompt.tokens,
+      images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
       output: maxTokens > 0 ? 'tokens' : 'nothing',
       organization,
       n: request.n,

@@ -2,8 +2,9 @@
 // template. One per loaded model; it holds no state of any request. Event-loop thread only.
 import { apiError, type ApiError } from '../../errors.js';
 import type { ChatTemplate } from './chat-template.js';
-import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
+import { addSystemText, clientTexts, imageNote, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
+import { ImageMarks, type MarkedText } from './image-marks.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import { Shield, type Starters } from './shield.js';
 import { RenderBudget, TemplateError } from './template-limits.js';
@@ -17,7 +18,8 @@ import type { GenerationRequest, Message } from '../types.js';
 /** The fields of a request that shape its prompt. */
 export type PromptRequest = Pick<GenerationRequest, 'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam'>;
 
-export interface PromptText { text: string; guard: number }
+/** `text`: all of it, images marked; `texts` and `images`: the same apart. Without vision there are no images. */
+export interface PromptText extends MarkedText { readonly text: string; readonly guard: number }
 
 export class PromptWriter {
   readonly #shape: TemplateShape;
@@ -25,7 +27,7 @@ export class PromptWriter {
 
   constructor(
     private readonly template: ChatTemplate, dialect: ToolDialect,
-    markers: ReasoningMarkers | null, private readonly starters: Starters | null,
+    markers: ReasoningMarkers | null, private readonly starters: Starters | null, private readonly sees = false,
   ) {
     const can = template.capabilities;
     const inline = markers !== null && !can.reasoningField && keepsInlineReasoning(template, markers);
@@ -41,14 +43,15 @@ export class PromptWriter {
     if (shield === null) {
       throw apiError('invalid_value', `${request.promptParam} use every private-use character; at least one must be left free.`, request.promptParam);
     }
-    const folded = toTemplateMessages(placeSystem(request.messages, can), shield, this.#shape);
+    const marks = new ImageMarks(shield.guard);
+    const folded = toTemplateMessages(placeSystem(request.messages, can), shield, this.#shape, this.sees ? marks.mark : imageNote);
     let { messages } = folded;
     const tools = request.tools.length === 0 ? null : this.#tools.forTemplate(request.tools, toolText, shield);
     if (tools !== null && !dialect.showsTools) messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
     if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
 
     // A continued answer is found again by a mark no text can contain: a guard follows only a starter.
-    const mark = String.fromCodePoint(shield.guard, shield.guard);
+    const mark = String.fromCodePoint(shield.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
     const context = { messages, tools: dialect.showsTools ? tools : null, addGenerationPrompt: !request.continueFinal, enableThinking: thinking };
@@ -59,10 +62,14 @@ export class PromptWriter {
       if (error instanceof TemplateError) throw this.#refusal(request, error);
       throw error;
     }
-    if (!request.continueFinal) return { text, guard: shield.guard };
-    const end = text.lastIndexOf(mark);
-    if (end === -1) throw apiError('unsupported_value', "continue_final_message: the model's chat template drops the last message.", 'continue_final_message');
-    return { text: text.slice(0, end), guard: shield.guard };
+    if (request.continueFinal) {
+      const end = text.lastIndexOf(mark);
+      if (end === -1) throw apiError('unsupported_value', "continue_final_message: the model's chat template drops the last message.", 'continue_final_message');
+      text = text.slice(0, end);
+    }
+    const marked = marks.split(text);
+    if (marked === null) throw apiError('invalid_value', `The model's chat template does not show every image of ${request.promptParam} once.`, request.promptParam);
+    return { ...marked, text, guard: shield.guard };
   }
 
   /** Names the first message at which the template gives up, by rendering ever longer beginnings, which together take no more than one. */

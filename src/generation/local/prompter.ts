@@ -6,8 +6,9 @@ import { apiError, type ApiError } from '../../errors.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
 import type { Asker, Charged } from '../provider.js';
-import type { GenerationRequest, Message, ReasoningEffort } from '../types.js';
+import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../types.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
+import type { PromptImages } from './prompt-images.js';
 import { PromptWriter } from './prompt-writer.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
 import { closeText, findMarkers, openReasoning, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
@@ -39,7 +40,15 @@ interface Writing { readonly effort: ReasoningEffort; readonly charged: Charged 
 const uncharged: Charged = (_characters, work) => work();
 
 /** A request as the model reads it. */
-export interface Prompt { readonly tokens: Int32Array; readonly reasoning: OpenReasoning | null }
+export interface Prompt {
+  /** Of its text. */
+  readonly tokens: Int32Array;
+  /** What stands between them, before the token at `at`. */
+  readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
+  /** Tokens, those of images included. */
+  readonly length: number;
+  readonly reasoning: OpenReasoning | null;
+}
 
 export class Prompter {
   readonly template: ChatTemplate;
@@ -53,8 +62,8 @@ export class Prompter {
   #longestToken: number | null = null;      // bytes; known after the first huge prompt
   #closingTokens: number | null = null;     // known after the first request
 
-  /** Throws TemplateError if the model's chat template is unusable. */
-  constructor(private readonly engine: Engine, private readonly model: CatalogModel) {
+  /** `images`: what the model sees; null: nothing. Throws TemplateError if the model's chat template is unusable. */
+  constructor(private readonly engine: Engine, private readonly model: CatalogModel, private readonly images: Pick<PromptImages, 'tokensOf'> | null) {
     const { info } = engine;
     const source = info.chatTemplate ?? CHATML_TEMPLATE;
     const hasToken = (spelling: string): boolean => engine.findToken(spelling) !== -1;
@@ -62,7 +71,7 @@ export class Prompter {
     this.markers = findMarkers(source, hasToken);
     this.dialect = findDialect(this.template, hasToken);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
-    this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens));
+    this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens), images !== null);
   }
 
   /** Throws ApiError 400 if a request cannot fit for its length alone, before anything is done with it. */
@@ -77,7 +86,7 @@ export class Prompter {
    */
   async prompt(request: GenerationRequest, extent: Extent, asker: Asker): Promise<Prompt> {
     const prompt = await inTurn(preparing, extent, asker, () => this.#fitted(request, this.#writing(request, asker), extent));
-    if (prompt.tokens.length >= this.contextWindow) throw this.#tooLong(String(prompt.tokens.length), request);
+    if (prompt.length >= this.contextWindow) throw this.#tooLong(String(prompt.length), request);
     return prompt;
   }
 
@@ -90,7 +99,7 @@ export class Prompter {
       const least = shortest(request);
       const leastExtent = extentOf(least);
       if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, how, leastExtent);
-      return (await this.#fitted(request, how, extent)).tokens.length;
+      return (await this.#fitted(request, how, extent)).length;
     });
   }
 
@@ -111,11 +120,11 @@ export class Prompter {
 
   /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
   async #countWhole(request: GenerationRequest, how: Writing, { parts }: Extent): Promise<number> {
-    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).tokens.length;
+    if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).length;
     const { rest, text } = withoutLargeParts(request);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
     const tokens = await this.engine.tokenize(text, { addSpecial: false, parseSpecial: false, guard: 0 });
-    return tokens.length + (await this.#prompt(rest, rest.messages, how)).tokens.length;
+    return tokens.length + (await this.#prompt(rest, rest.messages, how)).length;
   }
 
   /** Both wordings that clients' recovery code looks for. */
@@ -143,7 +152,7 @@ export class Prompter {
   async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
     const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
-    return whole !== null && whole.tokens.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
+    return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
   }
 
   /** As few of the oldest turns left out as leave the answer some room. */
@@ -159,7 +168,7 @@ export class Prompter {
     while (low < high) {
       const middle = (low + high) >> 1;
       const prompt = await this.#prompt(request, after(middle), how);
-      if (prompt.tokens.length <= room) {
+      if (prompt.length <= room) {
         best = prompt;
         high = middle;
       } else {
@@ -191,13 +200,34 @@ export class Prompter {
   async #prompt(request: GenerationRequest, messages: Message[], how: Writing): Promise<Prompt> {
     const thinking = request.reasoningBudget === null ? how.effort !== 'none' : request.reasoningBudget > 0;
     const written = messages === request.messages ? request : { ...request, messages };
-    const { text: rendered, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, thinking));
+    const { text: rendered, texts, images: parts, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, thinking));
     const text = request.continueFinal ? rendered : withReasoningOpened(rendered, this.markers);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
-    const { bos } = this.engine.info;
-    const tokens = await this.engine.tokenize(text, { addSpecial: bos === null || !text.startsWith(bos), parseSpecial: true, guard });
+    const { tokens, places } = await this.#tokenize([...texts.slice(0, -1), texts.at(-1)! + text.slice(rendered.length)], guard);
+    const images = parts.map((part, index) => ({ at: places[index]!, part }));
+    const length = parts.reduce((sum, part) => sum + (this.images?.tokensOf(part) ?? 0), tokens.length);
     const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);
-    return { tokens, reasoning };
+    return { tokens, images, length, reasoning };
+  }
+
+  /** Texts between images, each tokenized apart; `places`: where the tokens of each but the last end. BOS comes once, at the very beginning. */
+  async #tokenize(texts: readonly string[], guard: number): Promise<{ tokens: Int32Array; places: number[] }> {
+    const { bos } = this.engine.info;
+    const pieces: Int32Array[] = [];
+    for (const [index, text] of texts.entries()) {
+      const addSpecial = index === 0 && (bos === null || !text.startsWith(bos));
+      pieces.push(text === '' && !addSpecial ? new Int32Array() : await this.engine.tokenize(text, { addSpecial, parseSpecial: true, guard }));
+    }
+    const [only] = pieces;
+    if (pieces.length === 1 && only !== undefined) return { tokens: only, places: [] };
+    const tokens = new Int32Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+    const places: number[] = [];
+    let at = 0;
+    for (const piece of pieces) {
+      tokens.set(piece, at);
+      places.push(at += piece.length);
+    }
+    return { tokens, places };
   }
 }
 

@@ -57,7 +57,7 @@ function read(deps: MessagesDeps, exchange: Exchange, path: typeof PATH | typeof
 }
 
 const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'unsupported_content', 'invalid_image', 'unsupported_image_format', 'image_too_large', 'too_many_images', 'image_fetch_failed',
+  'unsupported_content', 'model_not_vision', 'invalid_image', 'unsupported_image_format', 'image_too_large', 'too_many_images', 'image_fetch_failed',
 ]);
 
 /**

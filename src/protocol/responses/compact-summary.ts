@@ -65,6 +65,7 @@ export class Summarizer {
   }
 
   async run(text: string): Promise<Summary | null> {
+    await this.model.awake();
     const provider = this.model.ready();
     const { contextWindow } = provider;
     // The summary so far stands in the next prompt, which must leave room for the next summary.

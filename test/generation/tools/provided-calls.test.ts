@@ -7,7 +7,7 @@ import type { GenerationEvent, GenerationRequest, ToolDefinition } from '../../.
 import { loadStarter, starterPath } from '../../addon/starter.js';
 import { templates } from './family-templates.js';
 
-const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'compact' } } as const;
+const limits = { queueWaitMs: 10_000, maxGenerationMs: 60_000, grammar: { whiteSpace: 'compact', callWhiteSpace: 'compact' }, images: { perImage: 1_000, perRequest: 10_000 } } as const;
 
 /** The engine, as if its file had another template. */
 function withTemplate(engine: Engine, chatTemplate: string): Engine {

@@ -1,5 +1,6 @@
 // The same request gives the same tokens and the same logprob bits alone, in any company, from a cached
 // prefix, after preemption and as one of several choices.
+#include <random>
 #include <set>
 
 #include "engine_fixture.h"
@@ -50,6 +51,40 @@ std::vector<GenerationRequest> requests_with_calls() {
       request.reasoning.budget = static_cast<int>(i);
       request.reasoning.close_sequence = {303, 304};
     }
+  }
+  return requests;
+}
+
+// The same with embedding spans, whose rows somebody has made up: `width` numbers each.
+std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional, bool three_numbers) {
+  std::vector<GenerationRequest> requests = mixed_requests();
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  std::vector<InputSpan> known;   // by family, and then the second of each
+  for (int i = 0; i < 6; ++i) {
+    InputSpan span{.n_rows = 12 + 5 * i, .hash = {static_cast<uint64_t>(i), 7}, .bidirectional = bidirectional};
+    std::vector<float> rows(static_cast<size_t>(span.n_rows * width));
+    for (float& x : rows) x = normal(random);
+    span.rows = std::make_shared<const std::vector<float>>(std::move(rows));
+    if (three_numbers) {
+      std::vector<RopePosition> offsets;
+      for (int row = 0; row < span.n_rows; ++row) offsets.push_back({0, row / 6, row % 6});
+      span.rope_offsets = std::make_shared<const std::vector<RopePosition>>(std::move(offsets));
+      span.n_rope_positions = std::max(6, (span.n_rows + 5) / 6);
+    }
+    known.push_back(span);
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    GenerationRequest& request = requests[i];
+    const auto put = [&](InputSpan span, int first) {
+      span.first = first;
+      // Tests look for whole pages from the cache: none may end within a span whose rows see one another.
+      const int last_page = (static_cast<int>(request.prompt.size()) - 1) / 16 * 16;
+      if (span.end() > (bidirectional ? last_page : static_cast<int>(request.prompt.size()))) return;
+      request.spans.push_back(std::move(span));
+    };
+    put(known[i % 3], 5);
+    put(known[3 + i % 3], 60);
   }
   return requests;
 }
@@ -142,6 +177,14 @@ TEST(batch_invariance_chosen_latents) { check_invariance("models/deepseek32.q8_0
 TEST(batch_invariance_recurrent_state_and_latents) { check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_few_slots) { check_invariance("models/qwen35.f16.gguf", mixed_requests(), KvType::kF16, 4); }
 TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
+
+TEST(batch_invariance_embedding_spans) { check_invariance("models/llama.q8_0.gguf", requests_with_spans(256, false, false)); }
+TEST(batch_invariance_bidirectional_spans_and_windows) {
+  check_invariance("models/gemma4-ple.q8_0.gguf", requests_with_spans(128, true, false));
+}
+TEST(batch_invariance_spans_of_three_numbers_and_recurrent_state) {
+  check_invariance("models/qwen35.f16.gguf", requests_with_spans(128, false, true));
+}
 
 void check_choices(const std::string& model) {
   for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {   // the second forces choices to take turns

@@ -29,6 +29,46 @@ void publish_llama4(Weights& weights) {
     each(weights, name, [&](FloatTensor& tensor) { tensor = turn(tensor); });
 }
 
+// modeling_step3p5.py: norms multiply by 1 + weight; the gate of heads is a matrix of its own.
+void publish_step35(Weights& weights) {
+  for (auto& [name, tensor] : weights)
+    if (name.ends_with("norm.weight")) as_norm_less_one(tensor);
+}
+void round_step35(Weights& weights) {
+  for (auto& [name, tensor] : weights)
+    if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
+}
+
+// Llama 3's scaling, of which the file holds factors: those of a context of 8192 stretched 8 times.
+void round_apertus(Weights& weights) {
+  std::vector<float>& factors = weights.at("rope_freqs.weight").values;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const double wave = 2 * 3.14159265358979323846 * std::pow(12e6, 2.0 * static_cast<double>(i) / 32);
+    const double kept = (8192 / wave - 1) / 3;
+    factors[i] = static_cast<float>(wave < 8192.0 / 4 ? 1 : wave > 8192 ? 8 : 1 / ((1 - kept) / 8 + kept));
+  }
+}
+// activations.py (XIELUActivation): numbers of each layer that the file has as settings.
+void publish_apertus(Weights& weights) {
+  for (const auto& [name, values] : {std::pair{"alpha_p", std::pair{0.7f, 0.9f}}, std::pair{"alpha_n", std::pair{0.8f, 1.1f}},
+                                     std::pair{"beta", std::pair{0.5f, 0.5f}}, std::pair{"eps", std::pair{-1e-6f, -1e-6f}}}) {
+    weights[std::string("blk.0.") + name] = {{1}, {values.first}};
+    weights[std::string("blk.1.") + name] = {{1}, {values.second}};
+  }
+}
+
+std::string repeated(int count, const std::string& text) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += (i > 0 ? "," : "") + text;
+  return out;
+}
+
+std::string gemma3n_layers() {
+  std::string out;
+  for (int i = 0; i < 21; ++i) out += (i > 0 ? "," : "") + std::string(i % 5 == 4 ? "\"full_attention\"" : "\"sliding_attention\"");
+  return out;
+}
+
 std::string sizes(int layers, int width, int kv_heads = 2) {
   return R"("hidden_size":128,"num_attention_heads":4,"max_position_embeddings":8192,"num_key_value_heads":)" +
          std::to_string(kv_heads) + R"(,"num_hidden_layers":)" + std::to_string(layers) + R"(,"intermediate_size":)" +
@@ -134,6 +174,73 @@ std::vector<FamilyFolder> folders() {
            R"("moe_intermediate_size":32,"scoring_func":"sigmoid","topk_method":"noaux_tc","norm_topk_prob":true,"n_group":1,)"
            R"("topk_group":1,"routed_scaling_factor":null,"tie_word_embeddings":false)",
        kDecoder + TensorNames{{"attn_sinks.weight", "self_attn.attention_sink_bias"}}},
+      // Step-3.5-Flash
+      {"step35.q8_0", "Step3p5ForCausalLM",
+       R"("hidden_size":128,"intermediate_size":128,"num_hidden_layers":3,"num_attention_heads":4,"num_attention_groups":2,)"
+       R"("head_dim":32,"max_position_embeddings":8192,"rms_norm_eps":1e-05,"sliding_window":64,"layer_types":)"
+       R"(["full_attention","sliding_attention","full_attention","sliding_attention"],"rope_theta":[5000000.0,10000.0,5000000.0],)"
+       R"("partial_rotary_factors":[0.25,1.0,0.25],"attention_other_setting":{"num_attention_heads":6,"num_attention_groups":2,)"
+       R"("head_dim":32},"moe_num_experts":6,"moe_top_k":2,"moe_intermediate_size":32,"share_expert_dim":32,)"
+       R"("moe_router_scaling_factor":3.0,"norm_expert_weight":true,"moe_layers_enum":"1,2","use_moe_router_bias":true,)"
+       R"("swiglu_limits":[0.0,0.0,1.0],"swiglu_limits_shared":[null,0.0,2.0],"use_head_wise_attn_gate":true)",
+       kDecoder + TensorNames{{"attn_gate.weight", "self_attn.g_proj.weight"},
+                              {"ffn_gate_inp.weight", "moe.gate.weight"},
+                              {"exp_probs_b.bias", "moe.router_bias"},
+                              {"ffn_gate_exps.weight", "moe.gate_proj.weight"},
+                              {"ffn_up_exps.weight", "moe.up_proj.weight"},
+                              {"ffn_down_exps.weight", "moe.down_proj.weight"},
+                              {"ffn_gate_shexp.weight", "share_expert.gate_proj.weight"},
+                              {"ffn_up_shexp.weight", "share_expert.up_proj.weight"},
+                              {"ffn_down_shexp.weight", "share_expert.down_proj.weight"}},
+       publish_step35, round_step35},
+      // Apertus-8B-Instruct-2509
+      {"apertus.f16", "ApertusForCausalLM",
+       sizes(2, 128) + R"("hidden_act":"xielu","rms_norm_eps":1e-05,"qk_norm":true,"rope_theta":12000000,"tie_word_embeddings":false,)"
+                       R"("rope_scaling":{"rope_type":"llama3","factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,)"
+                       R"("original_max_position_embeddings":8192})",
+       kDecoder + TensorNames{{"attn_norm.weight", "attention_layernorm.weight"},
+                              {"ffn_norm.weight", "feedforward_layernorm.weight"},
+                              {"alpha_p", "mlp.act_fn.alpha_p"},
+                              {"alpha_n", "mlp.act_fn.alpha_n"},
+                              {"beta", "mlp.act_fn.beta"},
+                              {"eps", "mlp.act_fn.eps"}},
+       publish_apertus, round_apertus},
+      // gemma-3n-E4B-it
+      {"gemma3n.q4_0", "Gemma3nForConditionalGeneration",
+       R"("vision_config":{"hidden_size":8},"text_config":{"hidden_size":64,"intermediate_size":[)" + repeated(21, "192") +
+           R"(],"num_hidden_layers":21,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":32,"sliding_window":64,)"
+           R"("hidden_activation":"gelu_pytorch_tanh","max_position_embeddings":8192,"rms_norm_eps":1e-06,"rope_theta":1000000.0,)"
+           R"("rope_local_base_freq":10000.0,"rope_scaling":null,"final_logit_softcapping":30.0,"num_kv_shared_layers":1,)"
+           R"("altup_num_inputs":4,"altup_active_idx":0,"altup_coef_clip":120.0,"laurel_rank":64,"vocab_size_per_layer_input":304,)"
+           R"("hidden_size_per_layer_input":256,"activation_sparsity_pattern":[)" + repeated(10, "0.95") + "," + repeated(11, "0.0") +
+           R"(],"layer_types":[)" + gemma3n_layers() + "]}",
+       below_language_model(kDecoder +
+                            TensorNames{{"altup_proj.weight", "model.altup_projections.{}.weight"},
+                                        {"altup_unembd_proj.weight", "model.altup_unembed_projections.{}.weight"},
+                                        {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+                                        {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+                                        {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
+                                        {"post_attention_norm.weight", "post_attention_layernorm.weight"},
+                                        {"ffn_norm.weight", "pre_feedforward_layernorm.weight"},
+                                        {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
+                                        {"altup_correct_coef.weight", "altup.correction_coefs.weight"},
+                                        {"altup_predict_coef.weight", "altup.prediction_coefs.weight"},
+                                        {"altup_correct_scale.weight", "altup.correct_output_scale"},
+                                        {"altup_router.weight", "altup.modality_router.weight"},
+                                        {"altup_router_norm.weight", "altup.router_norm.weight"},
+                                        {"laurel_l.weight", "laurel.linear_left.weight"},
+                                        {"laurel_r.weight", "laurel.linear_right.weight"},
+                                        {"laurel_post_norm.weight", "laurel.post_laurel_norm.weight"},
+                                        {"inp_gate.weight", "per_layer_input_gate.weight"},
+                                        {"proj.weight", "per_layer_projection.weight"},
+                                        {"post_norm.weight", "post_per_layer_input_norm.weight"}}),
+       // Rows behind those of tokens: cut off.
+       [](Weights& weights) {
+         FloatTensor& table = weights.at("token_embd.weight");
+         table.shape[0] += 2;
+         table.values.resize(table.values.size() + 2 * 64, 7.0f);
+       },
+       [](Weights&) {}, "model.language_model.layers."},
   };
 }
 

@@ -33,7 +33,7 @@ void append(std::string& list, std::string_view word) {
 
 std::string table() {
   std::set<std::string> networks;
-  for (const Case& one : all_cases()) networks.insert(one.model.architecture);
+  for (const Case& one : processor_cases()) networks.insert(one.model.architecture);
   std::string text =
       "| `general.architecture` | logits against llama.cpp's, files | against the network written out in float64 | folders of these "
       "classes, bit for bit as GGUF |\n|---|---|---|---|\n";

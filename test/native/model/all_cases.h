@@ -21,4 +21,12 @@ inline std::vector<Case> all_cases() {
           gpt_oss()};
 }
 
+// And those that have not been tried on a GPU, emulated or not.
+inline std::vector<Case> processor_cases() {
+  std::vector<Case> cases = all_cases();
+  cases.push_back(norms_apart(true));
+  cases.push_back(norms_apart(false));
+  return cases;
+}
+
 }  // namespace monolith::testing

@@ -25,7 +25,7 @@ Loaded load(const TinyModel& tiny, const CpuBackendOptions& options) {
 
 TEST(every_architecture_computes_its_network) {
   const Tokens tokens = some_tokens(37);
-  for (const Case& one : all_cases()) {
+  for (const Case& one : processor_cases()) {
     const Loaded loaded = load(one.model, {.threads = 2, .arithmetic = Arithmetic::kExact});
     REQUIRE(loaded.model != nullptr);
     const std::vector<float> logits = run_network(*loaded.model, tokens, 37);
@@ -47,7 +47,7 @@ TEST(every_architecture_computes_its_network) {
 
 TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all_instruction_sets) {
   const Tokens tokens = some_tokens(37);
-  for (const Case& one : all_cases()) {
+  for (const Case& one : processor_cases()) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas()) {
       for (const auto& [threads, piece] : {std::pair{1, 37}, std::pair{3, 1}, std::pair{2, 10}}) {
@@ -66,7 +66,7 @@ TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all
 
 // A tensor less, one misshapen, one too many: named in all of them.
 TEST(every_architecture_names_the_tensors_it_misses) {
-  for (const Case& one : all_cases()) {
+  for (const Case& one : processor_cases()) {
     for (const auto& [name, tensor] : one.model.tensors) {
       if (!name.starts_with("blk.1.")) continue;
       for (const bool erased : {true, false}) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.h"
+#include "model/architecture_cases.h"
 #include "model/transformer.h"
 #include "support/model_fixture.h"
 #include "support/tiny_model.h"
@@ -53,6 +54,50 @@ TinyModel delta_model(uint32_t interval) {
   return model;
 }
 
+// Qwen3-Next, which alone has a file layout from before its matrices were apart.
+TinyModel next_model(bool grouped) {
+  constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8, kRun = kValueHeads / kKeyHeads * kDim;
+  TinyModel model("qwen3next", 2);
+  model.key("full_attention_interval", 1000u);
+  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", kDim}, std::pair{"ssm.group_count", kKeyHeads},
+                                   std::pair{"ssm.time_step_rank", kValueHeads}, std::pair{"ssm.inner_size", kValueHeads * kDim}})
+    model.key(key, value);
+  put_experts(model, kExpertFf);
+  model.key("expert_shared_feed_forward_length", 80u);
+  put_shared_expert(model, 80);
+  for_blocks(model, [&](const std::string& block) {
+    for (const char* name : {"ffn_norm.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "attn_output.weight"})
+      model.tensors.erase(block + name);
+    model.norm(block + "post_attention_norm.weight", kEmbedding);
+    model.bias(block + "ffn_gate_inp_shexp.weight", kEmbedding);
+    const uint32_t values = kValueHeads * kDim, keys = kKeyHeads * kDim, channels = 2 * keys + values;
+    model.matrix(block + "attn_qkv.weight", channels, kEmbedding);
+    model.matrix(block + "attn_gate.weight", values, kEmbedding);
+    model.matrix(block + "ssm_conv1d.weight", channels, 4);
+    model.matrix(block + "ssm_ba.weight", 2 * kValueHeads, kEmbedding);
+    model.tensors[block + "ssm_a"] = {{kValueHeads}, TensorType::kF32, 0.2f, -0.5f};
+    model.bias(block + "ssm_dt.bias", kValueHeads);
+    model.norm(block + "ssm_norm.weight", kDim);
+    model.matrix(block + "ssm_out.weight", kEmbedding, values);
+    if (!grouped) return;
+    const std::vector<float> mixed = model.floats(block + "attn_qkv.weight"), gate = model.floats(block + "attn_gate.weight");
+    TinyModel::Tensor together{{kEmbedding, channels + values}};
+    const auto rows = [&](const std::vector<float>& from, uint32_t first, uint32_t count) {
+      for (uint32_t i = first * kEmbedding; i < (first + count) * kEmbedding; ++i) put(together.data, from[i]);
+    };
+    for (uint32_t head = 0; head < kKeyHeads; ++head) {
+      rows(mixed, head * kDim, kDim);
+      rows(mixed, keys + head * kDim, kDim);
+      rows(mixed, 2 * keys + head * kRun, kRun);
+      rows(gate, head * kRun, kRun);
+    }
+    model.tensors[block + "ssm_in.weight"] = together;
+    model.tensors.erase(block + "attn_qkv.weight");
+    model.tensors.erase(block + "attn_gate.weight");
+  });
+  return model;
+}
+
 // Logits of `rows`, the prompt in pieces of `piece` tokens.
 std::vector<float> logits_of(Model& model, const std::vector<int32_t>& rows, int piece) {
   std::vector<int32_t> tokens(kTokens), pages = {1, 0};
@@ -71,6 +116,24 @@ std::vector<float> logits_of(Model& model, const std::vector<int32_t>& rows, int
 }
 
 }  // namespace
+
+TEST(matrices_by_key_head_give_the_bits_of_matrices_apart) {
+  std::vector<std::vector<float>> found;
+  std::vector<int32_t> every(kTokens);
+  std::iota(every.begin(), every.end(), 0);
+  for (const bool grouped : {false, true}) {
+    const ParsedModel parsed(next_model(grouped));
+    REQUIRE(parsed.file != nullptr);
+    auto backend = make_cpu_backend({.threads = 1});
+    REQUIRE(backend.ok());
+    auto model = Transformer::load(*parsed.file, **backend,
+                                   {.max_batch_tokens = 32, .max_logit_rows = 32, .max_context = 32, .n_pages = 2, .n_slots = 2}, {});
+    if (!model) return check::fail(__FILE__, __LINE__, model.error().message);
+    found.push_back(logits_of(**model, every, 7));
+  }
+  REQUIRE(found[0].size() == found[1].size());
+  CHECK(std::memcmp(found[0].data(), found[1].data(), found[0].size() * sizeof(float)) == 0);
+}
 
 TEST(rows_of_delta_nets_are_the_same_alone_and_in_any_cut) {
   for (const uint32_t interval : {1000u, 2u, 3u}) {   // none attends; the one in the middle; the last

@@ -54,6 +54,7 @@ inline constexpr GoldenFile kGoldenFiles[] = {
     {"mistral4.q8_0", "mistral4", "int8", true, true},
     {"deepseek32.q8_0", "deepseek32", "int8", true, true},
     {"glm-dsa.q8_0", "glm-dsa", "int8", true, true},
+    {"deepseek4.mxfp4_moe", "deepseek4", "int8", true, true},
     {"mistral3.f16", "mistral3", "f16", true, true},
     {"mamba2.q8_0", "mamba2", "int8", true, true},
     {"nemotron-h.q8_0", "nemotron_h", "int8", true, true},

@@ -389,7 +389,7 @@ TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
       {"expert_count", 1u << 20, ErrorCode::kInvalidFile},
       {"expert_feed_forward_length", 0u, ErrorCode::kInvalidFile},
       {"expert_feed_forward_length", 100u, ErrorCode::kUnsupported},
-      {"expert_gating_func", 4u, ErrorCode::kUnsupported},
+      {"expert_gating_func", 5u, ErrorCode::kUnsupported},
       {"expert_group_count", 65u, ErrorCode::kInvalidFile},
       {"leading_dense_block_count", 2u, ErrorCode::kInvalidFile},
       {"interleave_moe_layer_step", 3u, ErrorCode::kInvalidFile},

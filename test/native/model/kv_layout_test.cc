@@ -1,6 +1,7 @@
 // How layers lie over pages, for the shapes of published models.
 #include "model/kv_layout.h"
 
+#include <array>
 #include <set>
 
 #include "check.h"
@@ -60,6 +61,47 @@ TEST(layers_fill_pages_of_one_size) {
     CHECK_EQ(whole.layers_per_page, shape.n_layers);
     CHECK_EQ(whole.tables(), 1);
     CHECK_EQ(kv_places(params, whole).back().slot, shape.n_layers - 1);
+  }
+}
+
+// Layers with a window beside others that keep less or more of a position: published shapes.
+struct Mixed {
+  const char* name;
+  int n_layers, period;   // each so-manieth sees all
+  LayerParams full, windowed;
+};
+const Mixed kMixed[] = {
+    {"gemma4 31b", 60, 6, {.n_kv_heads = 4, .key_dim = 512, .value_dim = 512}, {.n_kv_heads = 16, .key_dim = 256, .value_dim = 256}},
+    {"gemma4 26b a4b", 30, 6, {.n_kv_heads = 2, .key_dim = 512, .value_dim = 512}, {.n_kv_heads = 8, .key_dim = 256, .value_dim = 256}},
+    {"mimo2", 48, 6, {.n_kv_heads = 4, .key_dim = 192, .value_dim = 128}, {.n_kv_heads = 8, .key_dim = 192, .value_dim = 128}},
+    {"step35", 45, 4, {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}, {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}},
+    {"the other way", 24, 4, {.n_kv_heads = 8, .key_dim = 128, .value_dim = 128}, {.n_kv_heads = 2, .key_dim = 128, .value_dim = 128}},
+};
+
+TEST(small_layers_fill_the_room_of_large_ones) {
+  for (const Mixed& shape : kMixed) {
+    HyperParams params = network(shape.n_layers, shape.period, 128);
+    for (LayerParams& layer : params.layers) {
+      const int window = layer.window;
+      layer = window > 0 ? shape.windowed : shape.full;
+      layer.window = window;
+    }
+    const KvLayout layout = kv_layout(params, true, true);
+    check::note(std::string(shape.name) + ": " + std::to_string(layout.layers_per_page) + " slots a page, " + std::to_string(layout.full) +
+                " + " + std::to_string(layout.windowed) + " tables, filled to " + std::to_string(filled(params, layout)));
+    CHECK(filled(params, layout) > 0.9);
+    CHECK(filled(params, kv_layout(params, true)) <= filled(params, layout));
+    std::set<std::array<int, 3>> taken;
+    for (const KvPlace& place : kv_places(params, layout)) {
+      CHECK(place.slot < layout.layers_per_page && place.table < layout.tables());
+      CHECK(taken.insert({place.table, place.slot, place.place}).second);
+    }
+    // What the cache is told: no place beyond what a slot has room for.
+    const KvShape kept = kv_shape(params, layout, 4, KvType::kF16);
+    for (const LayerState& layer : kept.layers)
+      for (const LayerState& large : kept.layers)
+        if (large.slot == layer.slot && large.place == 0 && large.n_kv_heads * large.key_dim > layer.n_kv_heads * layer.key_dim)
+          CHECK((layer.place + 1) * layer.n_kv_heads * layer.key_dim <= large.n_kv_heads * large.key_dim);
   }
 }
 

@@ -234,4 +234,49 @@ inline Case gpt_oss() {
           }};
 }
 
+// Norms with a mean, and of queries and keys each head's own: StableLM 2 12B and Command R+, whose attention and network
+// read one norm and are added together.
+inline Row mean_norm(const P& net, const std::string& name, Row x, bool biased, size_t first = 0) {
+  const Row weight = net.values(name + ".weight");
+  double mean = 0, squares = 0;
+  for (const double value : x) mean += value / static_cast<double>(x.size());
+  for (const double value : x) squares += (value - mean) * (value - mean) / static_cast<double>(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = (x[i] - mean) / std::sqrt(squares + 1e-5f) * weight[first + i];
+  return biased ? P::plus(x, net.values(name + ".bias")) : x;
+}
+
+inline Case norms_apart(bool stablelm) {
+  TinyModel model(stablelm ? "stablelm" : "command-r");
+  model.key("attention.layer_norm_epsilon", 1e-5f);
+  if (stablelm) model.key("rope.dimension_count", 8u);
+  else model.key("logit_scale", 0.5f);
+  if (stablelm) model.bias("output_norm.bias", kEmbd);
+  for_blocks(model, [&](const std::string& block) {
+    model.tensors.erase(block + "ffn_norm.weight");
+    if (stablelm) model.bias(block + "attn_norm.bias", kEmbd);
+    model.tensors[block + "attn_q_norm.weight"] = {{TinyModel::kHeadDim, TinyModel::kHeads}, TensorType::kF32, 0.2f, 1.0f};
+    model.tensors[block + "attn_k_norm.weight"] = {{TinyModel::kHeadDim, TinyModel::kKvHeads}, TensorType::kF32, 0.2f, 1.0f};
+  });
+  return {stablelm ? "stablelm with norms of heads" : "command-r with norms of heads", model, [stablelm](const P& net, const Tokens& tokens) {
+            QkvOf qkv{.frequency = P::frequencies(10000, stablelm ? 8 : TinyModel::kHeadDim), .halves = stablelm};
+            qkv.qk_norm = [&net](const std::string& name, const Row& row) {
+              Row all;
+              for (size_t at = 0; at < row.size(); at += TinyModel::kHeadDim) {
+                const Row head = mean_norm(net, name, Row(row.begin() + static_cast<int64_t>(at), row.begin() + static_cast<int64_t>(at + TinyModel::kHeadDim)), false, at);
+                all.insert(all.end(), head.begin(), head.end());
+              }
+              return all;
+            };
+            Rows x = net.embed(tokens);
+            for (uint32_t layer = 0; layer < 2; ++layer) {
+              const std::string block = block_name(layer);
+              const Rows h = each(x, [&](const Row& row) { return mean_norm(net, block + "attn_norm", row, stablelm); });
+              x = sum(sum(x, attention(net, block, h, qkv)), each(h, [&](const Row& row) { return gated_network(net, block, row); }));
+            }
+            return each(x, [&](const Row& row) {
+              return P::scaled(net.times("output", mean_norm(net, "output_norm", row, stablelm)), stablelm ? 1 : 0.5);
+            });
+          }};
+}
+
 }  // namespace monolith::testing

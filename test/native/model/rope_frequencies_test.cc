@@ -86,4 +86,14 @@ TEST(longrope_has_factors_for_short_and_for_long_contexts) {
   CHECK(rope.error().message.find("'rope_factors_long.weight' is missing") != std::string::npos);
 }
 
+TEST(sections_of_m_rope_lie_in_runs_or_take_turns) {
+  using Axes = std::vector<uint8_t>;
+  const int sections[] = {2, 3, 3}, uneven[] = {4, 2, 2}, none[] = {0, 0, 0};
+  CHECK(rope_axes(8, sections, false) == (Axes{0, 0, 1, 1, 1, 2, 2, 2}));
+  CHECK(rope_axes(11, sections, false) == (Axes{0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 1}));
+  CHECK(rope_axes(8, sections, true) == (Axes{0, 1, 2, 0, 1, 2, 0, 1}));
+  CHECK(rope_axes(8, uneven, true) == (Axes{0, 1, 2, 0, 1, 2, 0, 0}));
+  CHECK(rope_axes(8, none, true).empty());
+}
+
 }  // namespace monolith

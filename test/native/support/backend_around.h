@@ -19,6 +19,7 @@ class BackendAround : public Backend {
   Result<float*> allocate(int64_t count) override { return inner_.allocate(count); }
   void write_floats(float* to, const float* host_from, int64_t count) override { inner_.write_floats(to, host_from, count); }
   void read_floats(float* host_to, const float* from, int64_t count) override { inner_.read_floats(host_to, from, count); }
+  bool takes_spans() const override { return inner_.takes_spans(); }
   bool is_host_memory() const override { return inner_.is_host_memory(); }
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) const override {
     return inner_.scratch_bytes(max_rows, max_cols, max_context, max_head_dim, mixture);

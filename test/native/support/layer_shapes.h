@@ -80,6 +80,48 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
   }
 }
 
+// Two small layers that share a slot with a large one, in pages of their own: each keeps what it would keep alone.
+inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
+  constexpr int kHeads = 8, kPages = 6;
+  REQUIRE(backend.reserve(64, 2048, 64, 256).ok());
+  const KvShape shape{{{StateKind::kKeysAndValues, 8, 48, 48, 0},
+                       {StateKind::kKeysAndValues, 2, 96, 96, 0, 0},
+                       {StateKind::kKeysAndValues, 2, 96, 96, 0, 1}},
+                      kPages,
+                      type};
+  const std::vector<std::vector<int32_t>> pages = {{5, 2, 0}, {4, 1, 3}, {4, 1, 3}};
+  auto made = backend.kv_cache(shape);
+  REQUIRE(made.ok());
+  KvShape large{{shape.layers[0]}, kPages, type};
+  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));   // and take no memory of their own
+  constexpr int64_t kMost = 40 * kHeads * 96;
+  float* const q = *backend.allocate(kMost);
+  float* const kv = *backend.allocate(kMost);
+  float* const out = *backend.allocate(kMost);
+  std::vector<std::vector<float>> expected;
+  for (size_t i = 0; i < shape.layers.size(); ++i) {
+    const LayerState& layer = shape.layers[i];
+    auto alone = backend.kv_cache(KvShape::of_equal_layers(1, layer.n_kv_heads, layer.key_dim, 3, type));
+    REQUIRE(alone.ok());
+    const int32_t in_order[] = {0, 1, 2};
+    expected.push_back(attend_alone(backend, **alone, 0, in_order, q, kv, out, kHeads, true));
+    attend_alone(backend, **made, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, true);
+  }
+  for (size_t i = 0; i < shape.layers.size(); ++i) {
+    const std::vector<float> found = attend_alone(backend, **made, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, false);
+    if (found.size() != expected[i].size() || std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
+      check::fail(__FILE__, __LINE__, "keys and values of layer " + std::to_string(i));
+  }
+  // A copied page is one of both.
+  backend.copy_page(**made, pages[1][0], pages[0][0]);
+  for (size_t i = 1; i < 3; ++i) {
+    const int32_t copied[] = {pages[0][0], pages[i][1], pages[i][2]};
+    const std::vector<float> found = attend_alone(backend, **made, static_cast<int>(i), copied, q, kv, out, kHeads, false);
+    if (found.size() != expected[i].size() || std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
+      check::fail(__FILE__, __LINE__, "a copy of layer " + std::to_string(i));
+  }
+}
+
 // What a backend does not keep is refused by what it is.
 inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   KvShape shape = KvShape::of_equal_layers(3, 2, 64, 4, KvType::kF16);
@@ -95,6 +137,11 @@ inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   if (!keeps.latents) refused("layer 1 keeps latents");
   shape.layers[1].kind = StateKind::kSlot;
   refused("layer 1 keeps a slot of state");
+  shape.layers[1] = shape.layers[0];
+  shape.layers[1].place = 1;
+  if (!keeps.places) refused("layer 1 shares a slot");
+  shape.layers[1] = {StateKind::kLatents, 1, 64, 64, 1, 0, 4};
+  if (keeps.latents && !keeps.blocks) refused("layer 1 keeps latents of blocks");
   shape.layers[1] = shape.layers[0];
   shape.layers[2].value_dim = 32;
   if (!keeps.other_values) refused("layer 2 has keys of 64 dimensions and values of 32");

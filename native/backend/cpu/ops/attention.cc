@@ -11,10 +11,10 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
-#include "backend/cpu/ops/ops.h"
 #include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/latents.h"
+#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
@@ -65,7 +65,7 @@ struct Attention {
     return start(segment.first_position) / kAttentionSpan;
   }
   int spans(const Segment& segment) const {
-    return spans_of(segment.first_position + segment.n_tokens) - first_span(segment);
+    return spans_of(segment.seen_by(segment.first_position + segment.n_tokens - 1)) - first_span(segment);
   }
   // A cut segment's spans in one piece.
   int run_of_spans(const Segment& segment, int threads) const {
@@ -77,7 +77,7 @@ struct Attention {
   // Products of queries with keys in the segment's largest piece.
   int64_t products(const Segment& segment) const {
     const int last = segment.first_position + segment.n_tokens - 1;
-    return std::min<int64_t>(kTileQueries, queries(segment)) * (last + 1 - start(last));
+    return std::min<int64_t>(kTileQueries, queries(segment)) * (segment.seen_by(last) - start(last));
   }
 
   // What query `index`'s sink adds to its state's sum of weights, which count relative to the largest score: a sink
@@ -118,13 +118,14 @@ class Tile {
     next_ = states_ + kTileQueries * a.state_floats();
     const int n =
         static_cast<int>(std::min<int64_t>(kTileQueries, a.queries(segment) - first_query));
+    const auto position = [&](int i) { return segment.first_position + static_cast<int>((first_query + i) / a.group); };
     for (int i = 0; i < n; ++i) {
-      limits_[i] = segment.first_position + static_cast<int>((first_query + i) / a.group) + 1;
-      starts_[i] = a.start(limits_[i] - 1);
+      limits_[i] = segment.seen_by(position(i));
+      starts_[i] = a.start(position(i));
     }
     for (int i = 0; i < n; ++i) {
       const float* from = a.query(segment, kv_head, first_query + i);
-      const float scale = a.scale(limits_[i] - 1);
+      const float scale = a.scale(position(i));
       if (layer.latents) {
         float* to = packed + i * padded_dim;
         for (int64_t d = 0; d < key_dim; ++d)
@@ -207,7 +208,7 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, con
     const int position = segment.first_position + static_cast<int>(i / a.group);
     const int first_kept = a.first_span(segment);
     const int first = a.start(position) / kAttentionSpan - first_kept;
-    const int end = spans_of(position + 1) - first_kept;
+    const int end = spans_of(segment.seen_by(position)) - first_kept;
     std::memcpy(state, partials + (first * n_queries + i) * state_floats,
                 static_cast<size_t>(state_floats) * sizeof(float));
     a.kernels.attention_merge(state, partials + ((first + 1) * n_queries + i) * state_floats,
@@ -224,23 +225,6 @@ size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t 
          1;
 }
 
-// Rows of latents that one thread copies in about that time.
-constexpr int64_t kGatheredAlone = 64;
-
-// A row of latents from a page of `from` to place `at` of the pages of `to`.
-void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t page, int slot, const CpuKvCache::Layer& to, int64_t at) {
-  const std::byte* const source = from.values.data + static_cast<size_t>(page) * from.values.page_stride;
-  std::byte* const target = to.values.data + static_cast<size_t>(at / kPageTokens) * to.values.page_stride;
-  const int64_t into = at % kPageTokens, stride = from.value_stride;
-  const int64_t row_bytes = stride * (type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1);
-  std::memcpy(target + into * row_bytes, source + slot * row_bytes, static_cast<size_t>(row_bytes));
-  if (type != KvType::kQ8_0) return;
-  const auto* scales = reinterpret_cast<const uint16_t*>(source + stride * kPageTokens);
-  auto* to_scales = reinterpret_cast<uint16_t*>(target + stride * kPageTokens);
-  for (int block = 0; block < q8_blocks(from.key_dim); ++block)
-    to_scales[block * kPageTokens + into] = scales[block * kPageTokens + slot];
-}
-
 }   // namespace
 
 void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments,
@@ -249,6 +233,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
                        int64_t out_stride) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
   const KvType type = cache.shape.type;
+  if (params.block > 0)
+    return attend_to_blocks(pool, scratch, segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
   if (params.chosen == nullptr) return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
   // A segment's first rows see no more than is chosen. Each of the others attends to what it has chosen, in the order of
   // positions, as to a sequence of its own.
@@ -361,57 +347,6 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
                                        scratch.tile(thread));
                       }
                     });
-}
-
-void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
-                              std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
-  const CpuKvCache::Layer& keys = cache.layer(index.layer);
-  const CpuKvCache::Chosen& room = cache.chosen();
-  assert(keys.latents && keys.key_dim == keys.value_stride && index.most <= cache.shape.most_chosen);
-  const int dim = keys.key_dim;
-  for (const Segment& segment : segments)
-    for (int i = std::clamp(index.most - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
-      const int64_t row = segment.first_row + i;
-      const int n = segment.first_position + i + 1, n_pages = (n + kPageTokens - 1) / kPageTokens;
-      const float* const q = index.q + row * index.n_heads * dim;
-      const float* const weights = index.weights + row * index.n_heads;
-      const auto page_at = [&](int64_t page) {
-        return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
-      };
-      const int64_t grain = std::max<int64_t>(1, kProductsAlone / (int64_t{kPageTokens} * index.n_heads * dim));
-      pool.parallel_for(n_pages, grain, [&](int64_t begin, int64_t end, int thread) {
-        float* const memory = scratch.tile(thread);
-        for (int64_t page = begin; page < end; ++page)
-          for (int head = 0; head < index.n_heads; head += kTileQueries) {
-            const AttentionTile tile{.n_queries = std::min(kTileQueries, index.n_heads - head),
-                                     .key_dim = dim,
-                                     .value_dim = dim,
-                                     .starts = nullptr,
-                                     .limits = nullptr,
-                                     .q = q + int64_t{head} * dim,
-                                     .q_stride = dim,
-                                     .pages = nullptr,
-                                     .keys = nullptr,
-                                     .values = nullptr,
-                                     .key_page_bytes = 0,
-                                     .value_page_bytes = 0,
-                                     .value_stride = dim,
-                                     .type = cache.shape.type,
-                                     .soft_cap = 0.0f,
-                                     .scores = memory,
-                                     .rows = memory + kTileQueries * kScoreStride};
-            kernels_->index_page(tile, page_at(page), page_at(std::min<int64_t>(page + 1, n_pages - 1)), weights + head,
-                                 head == 0, room.scores + page * kPageTokens);
-          }
-      });
-      std::iota(room.order, room.order + n, 0);
-      // Scores are often exactly zero, where no head finds anything, so the last ones chosen are equals. Which of them a
-      // heap of the best keeps is what llama.cpp goes by, too; it depends on the row alone.
-      std::partial_sort(room.order, room.order + index.most, room.order + n,
-                        [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
-      std::sort(room.order, room.order + index.most);
-      std::copy_n(room.order, index.most, reinterpret_cast<int32_t*>(chosen) + row * index.most);
-    }
 }
 
 }   // namespace monolith

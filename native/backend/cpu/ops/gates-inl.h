@@ -38,19 +38,24 @@ void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* 
   });
 }
 
-// A vector at a time, so that the bits are those of any other cut: activation(gate) * 1, cut, then times up.
+// A vector at a time, so that the bits are those of any other cut: activation(gate) * 1, before it or behind it cut, then
+// times up.
 void limited_multiply(OpKernels::Gate activation, const float* gate, const float* up, int64_t count, float limit,
-                      float* out) {
+                      bool of_input, float* out) {
   const Vec high = splat(limit), low = splat(-limit);
-  alignas(64) float ones[kLanes], activated[kLanes];
+  alignas(64) float ones[kLanes], activated[kLanes], cut[kLanes];
   store(ones, splat(1.0f));
   for_vectors(count, [&](int64_t at, int n) {
-    activation(gate + at, ones, n, activated);
+    if (of_input) {
+      const Vec g = load_up_to(gate + at, n);
+      store(cut, if_less(high, g, high, g));
+    }
+    activation(of_input ? cut : gate + at, ones, n, activated);
     const Vec g = load_up_to(activated, n);
     Vec u = load_up_to(up + at, n);
     u = if_less(high, u, high, u);
     u = if_less(u, low, low, u);
-    store_up_to(out + at, mul(if_less(high, g, high, g), u), n);
+    store_up_to(out + at, mul(of_input ? g : if_less(high, g, high, g), u), n);
   });
 }
 

@@ -119,7 +119,7 @@ struct OpKernels {
   }
 
   void gated(const Gating& gating, const float* gate_values, const float* up, int64_t count, float* out) const {
-    if (gating.limit > 0) return limited_multiply(gate(gating.activation), gate_values, up, count, gating.limit, out);
+    if (gating.limit > 0) return limited_multiply(gate(gating.activation), gate_values, up, count, gating.limit, gating.limits_input, out);
     gate(gating.activation)(gate_values, up, count, out);
   }
   using Plain = void (*)(float* x, int64_t count);
@@ -131,7 +131,7 @@ struct OpKernels {
 
   // May be in place. weight null: all 1.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
-  // bias null: none.
+  // weight null: all 1; bias null: none.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
   float (*squares)(const float* x, int64_t dim);   // their sum, as norms take it
   // See Operations::keep_outliers.
@@ -148,8 +148,9 @@ struct OpKernels {
                         float* packed);
   // May be in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
-  // Gating with a limit, above 0.
-  void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit, float* out);
+  // Gating with a limit, above 0; of_input: Gating::limits_input.
+  void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit, bool of_input,
+                           float* out);
   Plain silu, gelu, relu_squared, quick_gelu;   // in place
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);

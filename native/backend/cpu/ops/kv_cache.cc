@@ -1,6 +1,7 @@
 #include "backend/cpu/ops/ops.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -22,15 +23,16 @@ HeadPage head_page(const LayerState& layer, KvType type) {
   const int row_dim = latents ? layer.key_dim : layer.value_dim;
   const auto key_dim = static_cast<size_t>(layer.key_dim), padded_dim = static_cast<size_t>(round_up_to_lanes(row_dim));
   const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
+  const auto rows = static_cast<size_t>(layer.page_rows);
   HeadPage page;
   if (type == KvType::kQ8_0) {
     // Dimensions in whole quads, scales behind them; pages begin at a cache line.
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
     page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
-            lines((padded_dim + scales(row_dim)) * kPageTokens)};
+            lines((padded_dim + scales(row_dim)) * rows)};
   } else {
     const size_t width = type == KvType::kF16 ? 2 : 4;
-    page = {key_dim * kPageTokens * width, padded_dim * kPageTokens * width};
+    page = {key_dim * kPageTokens * width, padded_dim * rows * width};
   }
   if (latents) page.keys = 0;
   return page;
@@ -66,11 +68,13 @@ Result<Layout> layout_of(const KvShape& shape) {
     if (layer.kind == StateKind::kNothing) continue;
     Slot& slot = layout.slots[static_cast<size_t>(layer.slot)];
     const HeadPage page = head_page(layer, shape.type);
-    slot.alike = slot.alike && (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
+    slot.alike = slot.alike && layer.place == 0 && (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
-    const auto keys = checked_mul(page.keys, static_cast<size_t>(layer.n_kv_heads));
-    const auto values = checked_mul(page.values, static_cast<size_t>(layer.n_kv_heads));
+    // As many as lie before it, and its own.
+    const size_t heads = static_cast<size_t>(layer.n_kv_heads) * static_cast<size_t>(layer.place + 1);
+    const auto keys = checked_mul(page.keys, heads);
+    const auto values = checked_mul(page.values, heads);
     if (!keys || !values) return refused;
     slot.page = {std::max(slot.page.keys, *keys), std::max(slot.page.values, *values)};
   }
@@ -89,7 +93,8 @@ Result<Layout> layout_of(const KvShape& shape) {
   if (shape.most_chosen > 0) {
     size_t page = 0;
     for (const LayerState& layer : shape.layers)
-      if (layer.kind == StateKind::kLatents) page = std::max(page, head_page(layer, shape.type).values);
+      if (layer.kind == StateKind::kLatents && layer.page_rows == kPageTokens)
+        page = std::max(page, head_page(layer, shape.type).values);
     layout.chosen_pages = page * static_cast<size_t>((int64_t{shape.most_chosen} + kPageTokens - 1) / kPageTokens);
     layout.chosen_scores = static_cast<size_t>(shape.n_pages) * kPageTokens * sizeof(float);
   }
@@ -97,15 +102,17 @@ Result<Layout> layout_of(const KvShape& shape) {
 }
 
 // Keys, or values, of a layer in its slot.
-CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const Slot& slot, int64_t n_pages) {
+CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const LayerState& layer, const Slot& slot,
+                           int64_t n_pages) {
   if (slot.alike) return {data, head_bytes, head_bytes, head_bytes * static_cast<size_t>(n_pages)};
-  return {data, head_bytes, slot_bytes, head_bytes};
+  return {data + head_bytes * static_cast<size_t>(layer.place * layer.n_kv_heads), head_bytes, slot_bytes, head_bytes};
 }
 
 }   // namespace
 
 CpuKvCache::Layer CpuKvCache::Chosen::gathered(const Layer& layer) const {
   Layer own = layer;
+  assert(layer.page_rows == kPageTokens);
   own.values = {pages, layer.values.bytes, layer.values.bytes, 0};
   return own;
 }
@@ -140,8 +147,9 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
                               .value_dim = layer.value_dim,
                               .latents = latents,
                               .value_stride = round_up_to_lanes(latents ? layer.key_dim : layer.value_dim),
-                              .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, slot, shape.n_pages),
-                              .values = pages_of(values + slot.values_at, page.values, slot.page.values, slot, shape.n_pages)});
+                              .page_rows = layer.page_rows,
+                              .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, layer, slot, shape.n_pages),
+                              .values = pages_of(values + slot.values_at, page.values, slot.page.values, layer, slot, shape.n_pages)});
   }
   for (const Slot& slot : layout->slots) {
     const int n_pieces = slot.alike ? slot.n_kv_heads : 1;

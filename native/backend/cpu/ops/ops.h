@@ -29,8 +29,8 @@ namespace monolith {
 struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 
 // Keys and values of all layers, each [slot][kv_head][page], so that one head's pages with
-// consecutive ids are consecutive in memory; where layers of different shapes share a slot,
-// [slot][page][kv_head], so that a page is the same memory for all of them. A page holds
+// consecutive ids are consecutive in memory; where layers of different shapes share a slot, or several lie in one,
+// [slot][page][place][kv_head], so that a page is the same memory for all of them. A page holds
 //   keys   [key_dim][kPageTokens]       position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  value_dim rounded up to 16, the rest zero
 // as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
@@ -42,7 +42,7 @@ struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 // Starts zeroed; pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:
-  static constexpr KeptStates kKeeps = {.other_values = true, .latents = true};
+  static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true, .places = true};
   // Bytes create() will hold; SIZE_MAX if create() would refuse the shape.
   static size_t bytes_for(const KvShape& shape);
   // Errors: kUnsupported, kInvalidArgument (shape), kOutOfMemory.
@@ -59,6 +59,7 @@ class CpuKvCache final : public KvCache {
     int n_kv_heads = 0, key_dim = 0, value_dim = 0;
     bool latents = false;
     int64_t value_stride = 0;   // numbers per position
+    int page_rows = kPageTokens;   // of latents
     Pages keys, values;         // of latents the latter
   };
   const Layer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
@@ -87,8 +88,11 @@ class CpuKvCache final : public KvCache {
 // when a row's position or the parameters changed, else reused.
 struct RopeTable {
   float* factors = nullptr;           // [row][2 n_dims]
-  std::vector<int32_t> positions;     // of each row; -1: not computed
+  static constexpr RopePosition kNotComputed{-1, -1, -1};
+  std::vector<RopePosition> positions;   // of each row
   std::vector<float> frequency;       // the parameters it was computed for
+  std::vector<uint8_t> axes;          // where has_axes
+  bool has_axes = false;
   RopeStyle style = RopeStyle::kAdjacentPairs;
   int n_dims = 0;
   float magnitude = 0;
@@ -99,7 +103,7 @@ struct RopeTable {
 };
 
 // Layers of one model turn by so many different sets of parameters without computing them anew.
-inline constexpr int kRopeTables = 2;
+inline constexpr int kRopeTables = 4;   // there and back, by two bases
 
 // Working memory of the operations, sized once for the largest step.
 class OpsScratch {
@@ -193,6 +197,17 @@ class CpuOps {
                   const LayerSlots& state, const DeltaInputs& inputs, float* out) const;
   void state_space(ThreadPool& pool, const StateSpace& space, std::span<const Segment> segments,
                    const LayerSlots& state, const StateSpaceInputs& inputs, float* out) const;
+  // Threads share out numbers; each takes all rows of what it has, in order.
+  void pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments, const LayerSlots& state,
+                   const float* values, const float* scores, float* out) const;
+  void store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<const Segment> segments, float* rows,
+                    CpuKvCache& cache) const;
+  // Weights in double.
+  void weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const;
+  void read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
+                    int64_t dim, float* out) const;
+  void write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+                     float* streams) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim,
                    float* out) const;
   // See tower_operations.h. Attention as above, over keys and values as floats.
@@ -210,6 +225,9 @@ class CpuOps {
   void copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const;
 
  private:
+  void attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
+                        int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
+                        float* out, int64_t out_stride) const;
   void attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q, int64_t q_stride,
               int n_heads, const CpuKvCache::Layer& layer, KvType type, const AttentionParams& params, float* out,
               int64_t out_stride) const;

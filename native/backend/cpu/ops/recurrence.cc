@@ -1,12 +1,12 @@
-// Recurrent layers: who computes what, on which thread. A piece is some channels, or some columns of a head, and takes
-// all segments in their order: what one leaves in a slot another may go on from.
+// Convolution and delta rule: who computes what, on which thread. A piece is some channels, or some columns of a head
+// (ops/state_blocks.h), and takes all segments in their order: what one leaves in a slot another may go on from.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/ops.h"
+#include "backend/cpu/ops/state_blocks.h"
 
 namespace monolith {
 
@@ -65,37 +65,26 @@ void CpuOps::delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const
       kernels_->sigmoid(inputs.beta + row * n_heads, n_heads);
     }
   });
-  const int64_t block_floats = int64_t{rule.key_dim} * kLanes, n_blocks = rule.value_blocks();
-  const int64_t together = kernels_->delta_blocks, per_head = (n_blocks + together - 1) / together;
-  pool.parallel_for(n_heads * per_head, 1, [&](int64_t begin, int64_t end, int) {
-    for (int64_t piece = begin; piece < end; ++piece) {
-      const int64_t head = piece / per_head, first = piece % per_head * together;
-      const int64_t blocks = std::min(together, n_blocks - first), at = (head * n_blocks + first) * block_floats;
-      const int64_t key_at = int64_t{rule.key_head(static_cast<int>(head))} * rule.key_dim, column = first * kLanes;
-      const auto bytes = static_cast<size_t>(blocks * block_floats) * sizeof(float);
-      for (const Segment& segment : segments) {
-        float* const to = state.of(segment.state_to) + at;
-        if (segment.state_from == kNoSlot) std::memset(to, 0, bytes);
-        else if (segment.state_from != segment.state_to) std::memcpy(to, state.of(segment.state_from) + at, bytes);
-        const int64_t row = segment.first_row;
-        kernels_->delta({.n_rows = segment.n_tokens,
-                         .key_dim = rule.key_dim,
-                         .n_columns = static_cast<int>(std::min(blocks * kLanes, rule.value_dim - column)),
-                         .q = inputs.q + row * inputs.stride + key_at,
-                         .k = inputs.k + row * inputs.stride + key_at,
-                         .v = inputs.v + row * inputs.stride + head * rule.value_dim + column,
-                         .stride = inputs.stride,
-                         .decay = inputs.decay + row * n_decays + head * (n_decays / n_heads),
-                         .beta = inputs.beta + row * n_heads + head,
-                         .decay_stride = n_decays,
-                         .beta_stride = n_heads,
-                         .out = out + (row * n_heads + head) * rule.value_dim + column,
-                         .out_stride = n_heads * rule.value_dim,
-                         .state = to},
-                        rule.channel_decay);
-      }
-    }
-  });
+  for_state_blocks(pool, *kernels_, n_heads, rule.value_dim, rule.key_dim, segments, state,
+                   [&](const StateBlocks& blocks, const Segment& segment) {
+                     const int64_t head = blocks.head, row = segment.first_row;
+                     const int64_t key_at = int64_t{rule.key_head(static_cast<int>(head))} * rule.key_dim;
+                     kernels_->delta({.n_rows = segment.n_tokens,
+                                      .key_dim = rule.key_dim,
+                                      .n_columns = blocks.n_columns,
+                                      .q = inputs.q + row * inputs.stride + key_at,
+                                      .k = inputs.k + row * inputs.stride + key_at,
+                                      .v = inputs.v + row * inputs.stride + head * rule.value_dim + blocks.first_column,
+                                      .stride = inputs.stride,
+                                      .decay = inputs.decay + row * n_decays + head * (n_decays / n_heads),
+                                      .beta = inputs.beta + row * n_heads + head,
+                                      .decay_stride = n_decays,
+                                      .beta_stride = n_heads,
+                                      .out = out + (row * n_heads + head) * rule.value_dim + blocks.first_column,
+                                      .out_stride = n_heads * rule.value_dim,
+                                      .state = blocks.state},
+                                     rule.channel_decay);
+                   });
 }
 
 }  // namespace monolith

@@ -5,27 +5,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/ops/ops.h"
 #include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/latents.h"
+#include "backend/cpu/ops/ops.h"
 
 namespace monolith {
 namespace {
-
-// Angle in double: at position 100000 a float product is wrong by up to 0.004 radians.
-void rope_factors(const RopeParams& rope, int32_t position, float* own, float* partner) {
-  const int half = rope.n_dims / 2;
-  for (int i = 0; i < half; ++i) {
-    const double angle =
-        static_cast<double>(position) * static_cast<double>(rope.inverse_frequency[i]);
-    const auto cosine = static_cast<float>(std::cos(angle) * rope.magnitude);
-    const auto sine = static_cast<float>(std::sin(angle) * rope.magnitude);
-    const int first = rope.style == RopeStyle::kAdjacentPairs ? 2 * i : i;
-    const int second = rope.style == RopeStyle::kAdjacentPairs ? 2 * i + 1 : i + half;
-    own[first] = own[second] = cosine;
-    partner[first] = -sine;
-    partner[second] = sine;
-  }
-}
 
 template <typename T>
 void scatter_key(const T* from, int head_dim, T* page_slot) {
@@ -78,36 +63,13 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
   kernels.to_half(value, reinterpret_cast<uint16_t*>(values) + value_at, value_dim);
 }
 
-// Writes a row of latents at `position`'s slot of its page, the padding zeroed.
-void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
-                   const float* row) {
-  std::byte* const rows = layer.values.of_head(0) + static_cast<size_t>(page) * layer.values.page_stride;
-  const int64_t dim = layer.key_dim, stride = layer.value_stride, at = slot * stride;
-  if (type == KvType::kQ8_0) {
-    auto* scales = reinterpret_cast<uint16_t*>(rows + stride * kPageTokens);
-    for (int block = 0; block < q8_blocks(layer.key_dim); ++block) {
-      const int64_t first = int64_t{block} * kQ8Block;
-      int8_t numbers[kQ8Block];   // zero past the row's end
-      kernels.quantize_q8(row + first, static_cast<int>(std::min<int64_t>(kQ8Block, dim - first)), numbers,
-                          scales + block * kPageTokens + slot);
-      std::memcpy(rows + at + first, numbers, static_cast<size_t>(std::min<int64_t>(kQ8Block, stride - first)));
-    }
-  } else if (type == KvType::kF32) {
-    auto* to = reinterpret_cast<float*>(rows) + at;
-    std::copy_n(row, dim, to);
-    std::fill(to + dim, to + stride, 0.0f);
-  } else {
-    auto* to = reinterpret_cast<uint16_t*>(rows) + at;
-    kernels.to_half(row, to, dim);
-    std::fill(to + dim, to + stride, uint16_t{0});
-  }
-}
-
 }   // namespace
 
 bool RopeTable::is_for(const RopeParams& rope) const {
+  const int half = rope.n_dims / 2;
   return n_dims == rope.n_dims && style == rope.style && magnitude == rope.magnitude &&
-         std::equal(frequency.begin(), frequency.begin() + rope.n_dims / 2, rope.inverse_frequency);
+         has_axes == (rope.axes != nullptr) && (!has_axes || std::equal(rope.axes, rope.axes + half, axes.begin())) &&
+         std::equal(frequency.begin(), frequency.begin() + half, rope.inverse_frequency);
 }
 
 // Layers of a step rotate by the same angles, so only the first one with these parameters finds
@@ -123,13 +85,15 @@ const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<cons
     table.style = rope.style;
     table.magnitude = rope.magnitude;
     std::copy_n(rope.inverse_frequency, rope.n_dims / 2, table.frequency.begin());
-    std::ranges::fill(table.positions, -1);
+    table.has_axes = rope.axes != nullptr;
+    if (table.has_axes) std::copy_n(rope.axes, rope.n_dims / 2, table.axes.begin());
+    std::ranges::fill(table.positions, RopeTable::kNotComputed);
   }
   for (const Segment& segment : segments) {
-    int32_t* positions = table.positions.data() + segment.first_row;
+    RopePosition* positions = table.positions.data() + segment.first_row;
     pool.parallel_for(segment.n_tokens, 16, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
-        const int32_t position = segment.first_position + static_cast<int32_t>(i);
+        const RopePosition position = segment.rope_position(static_cast<int>(i));
         if (positions[i] == position) continue;
         float* factors = table.row(segment.first_row + i);
         rope_factors(rope, position, factors, factors + rope.n_dims);

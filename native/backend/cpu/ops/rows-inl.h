@@ -123,7 +123,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   const Vec scale = splat(1.0f / __builtin_sqrtf(squares / count + eps));
   for_vectors(dim, [&](int64_t at, int n) {
     const Vec rest = mul(sub(load_up_to(x + at, n), mean), scale);
-    const Vec weighted = mul(rest, load_up_to(weight + at, n));
+    const Vec weighted = weight != nullptr ? mul(rest, load_up_to(weight + at, n)) : rest;
     store_up_to(out + at, bias != nullptr ? add(weighted, load_up_to(bias + at, n)) : weighted, n);
   });
 }

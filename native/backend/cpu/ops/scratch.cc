@@ -68,8 +68,9 @@ Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_
   for (int i = 0; i < kRopeTables; ++i) {
     rope_[i] = {};
     rope_[i].factors = partials_ + sizes.partials + i * sizes.rope;
-    rope_[i].positions.assign(max_rows, -1);
+    rope_[i].positions.assign(max_rows, RopeTable::kNotComputed);
     rope_[i].frequency.assign(max_head_dim / 2 + 1, 0.0f);
+    rope_[i].axes.assign(max_head_dim / 2 + 1, 0);
   }
   next_rope_ = 0;
   return {};

@@ -126,6 +126,9 @@ Status CudaMixture::check(const Mixture& mixture) {
     return refused(std::to_string(mixture.shape.n_experts) + " experts, only of " + std::to_string(kMostExperts));
   if (router.groups > kMostExpertGroups)
     return refused(std::to_string(router.groups) + " groups of experts, only of " + std::to_string(kMostExpertGroups));
+  if (mixture.by_token.of_token != nullptr) return refused("experts that tokens have");
+  if (router.score == RouterScore::kRootSoftplus) return refused("experts scored by the root of a softplus");
+  if (mixture.activation.limits_input) return refused("experts whose gates are limited before their activation");
   if (!mixture.gate) return refused("experts without a gate");
   if (mixture.weighs_input) return refused("experts whose input is weighed");
   return {};

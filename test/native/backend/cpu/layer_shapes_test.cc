@@ -14,10 +14,18 @@ TEST(layers_of_different_shapes_share_pages) {
     }
 }
 
+TEST(small_layers_share_a_slot_with_a_large_one) {
+  for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {
+    auto backend = make_cpu_backend({.threads = 2});
+    REQUIRE(backend.ok());
+    testing::check_layers_that_share_a_slot(**backend, type);
+  }
+}
+
 TEST(states_that_are_not_kept_are_refused_by_name) {
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
-  testing::check_refused_states(**backend, {.other_values = true, .latents = true});
+  testing::check_refused_states(**backend, {.other_values = true, .latents = true, .blocks = true, .places = true});
 }
 
 }  // namespace

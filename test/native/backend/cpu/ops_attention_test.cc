@@ -58,6 +58,8 @@ struct Setup {
   float soft_cap = 0.0f;
   const float* sinks = nullptr;
   bool chunked = false;
+  int seen_begin = 0, seen_end = 0;   // rows that see one another
+  std::vector<RopePosition> rope_positions = {};   // of all rows; empty: their positions
 };
 
 AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
@@ -91,14 +93,20 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   const std::vector<int> cuts = setup.cuts.empty() ? std::vector<int>{rows.n} : setup.cuts;
   int at = 0;
   for (size_t c = 0; at < rows.n; ++c) {
-    const int n = std::min(cuts[c % cuts.size()], rows.n - at);
+    int n = std::min(cuts[c % cuts.size()], rows.n - at);
+    // Rows that see one another come in one call, and are a segment of their own.
+    const bool together = at >= setup.seen_begin && at < setup.seen_end;
+    if (at < setup.seen_begin) n = std::min(n, setup.seen_begin - at);
+    if (together) n = setup.seen_end - at;
     // Pages wholly before the window of this call's first row: nobody may look at them again.
     if (setup.window > 0)
       for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)
         pages[p] = -1;
     std::vector<float> q(rows.q.begin() + at * q_dim, rows.q.begin() + (at + n) * q_dim);
     std::vector<float> k(rows.k.begin() + at * kv_dim, rows.k.begin() + (at + n) * kv_dim);
-    const Segment segment = {0, n, at, pages.data()};
+    Segment segment = {0, n, at, pages.data()};
+    if (together) segment.seen_end = setup.seen_end;
+    if (!setup.rope_positions.empty()) segment.rope_positions = setup.rope_positions.data() + at;
     ops.rope_and_store(pool, scratch, rope, {&segment, 1}, q.data(), q_dim, shape.n_heads, k.data(),
                        kv_dim, rows.v.data() + at * kv_dim, kv_dim, 1, **cache);
     AttentionParams params = params_of(shape, setup.window, setup.soft_cap);
@@ -118,8 +126,10 @@ std::vector<float> frequencies(int n_dims) {
   return f;
 }
 
-void rotate_exactly(const RopeParams& rope, int position, std::vector<double>& x) {
+void rotate_exactly(const RopeParams& rope, const RopePosition& place, std::vector<double>& x) {
   for (int i = 0; i < rope.n_dims / 2; ++i) {
+    const int axis = rope.axes == nullptr ? 0 : rope.axes[i];
+    const int position = axis == 0 ? place.time : axis == 1 ? place.height : place.width;
     const int a = rope.style == RopeStyle::kAdjacentPairs ? 2 * i : i;
     const int b = rope.style == RopeStyle::kAdjacentPairs ? 2 * i + 1 : i + rope.n_dims / 2;
     const double angle = double(position) * rope.inverse_frequency[i];
@@ -148,13 +158,17 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
 // products do; `unrounded` leaves all as they are.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope,
                           int window = 0, double soft_cap = 0, bool unrounded = false,
-                          const std::vector<float>& sinks = {}, bool chunked = false) {
+                          const std::vector<float>& sinks = {}, bool chunked = false, int seen_begin = 0,
+                          int seen_end = 0, const std::vector<RopePosition>& rope_positions = {}) {
+  const auto place = [&](int row) {
+    return rope_positions.empty() ? RopePosition{row, row, row} : rope_positions[size_t(row)];
+  };
   const int dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
   const KvType type = unrounded ? KvType::kF32 : shape.type;
   std::vector<std::vector<double>> keys(size_t(rows.n) * shape.n_kv_heads), values = keys;
   for (size_t i = 0; i < keys.size(); ++i) {
     keys[i].assign(rows.k.begin() + i * dim, rows.k.begin() + (i + 1) * dim);
-    rotate_exactly(rope, int(i) / shape.n_kv_heads, keys[i]);
+    rotate_exactly(rope, place(int(i) / shape.n_kv_heads), keys[i]);
     values[i].assign(rows.v.begin() + i * dim, rows.v.begin() + (i + 1) * dim);
     for (auto* row : {&keys[i], &values[i]}) {
       if (type == KvType::kQ8_0) round_to_q8(*row, true);
@@ -167,12 +181,13 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
   for (int row = 0; row < rows.n; ++row)
     for (int head = 0; head < shape.n_heads; ++head) {
       const size_t at = (size_t(row) * shape.n_heads + head) * dim;
-      std::vector<double> q(rows.q.begin() + at, rows.q.begin() + at + dim), weights(row + 1);
-      rotate_exactly(rope, row, q);
+      const int last = row >= seen_begin && row < seen_end ? seen_end - 1 : row;
+      std::vector<double> q(rows.q.begin() + at, rows.q.begin() + at + dim), weights(last + 1);
+      rotate_exactly(rope, place(row), q);
       if (type == KvType::kQ8_0) round_to_q8(q, false);
       double top = -1e300, sum = 0;
       const int start = chunked ? row - row % window : window > 0 ? std::max(0, row - window + 1) : 0;
-      for (int p = start; p <= row; ++p) {
+      for (int p = start; p <= last; ++p) {
         const auto& key = keys[size_t(p) * shape.n_kv_heads + head / group];
         for (int d = 0; d < dim; ++d)
           weights[p] += q[d] * key[d];
@@ -180,10 +195,10 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
         if (soft_cap > 0) weights[p] = soft_cap * std::tanh(weights[p] / soft_cap);
         top = std::max(top, weights[p]);
       }
-      for (int p = start; p <= row; ++p)
+      for (int p = start; p <= last; ++p)
         sum += weights[p] = std::exp(weights[p] - top);
       if (!sinks.empty()) sum += std::exp(sinks[head] - top);
-      for (int p = start; p <= row; ++p)
+      for (int p = start; p <= last; ++p)
         for (int d = 0; d < dim; ++d)
           out[at + d] += weights[p] / sum * values[size_t(p) * shape.n_kv_heads + head / group][d];
     }
@@ -311,6 +326,52 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
   for (const CpuIsa isa : available_cpu_isas())
     check_close(run(shape, rows, rope, {.isa = isa, .threads = 2}), expected, tolerance_of(shape),
                 4 * 32, std::string(cpu_isa_name(isa)));
+}
+
+// Rows of a span that see one another: within a page, over pages and over spans of attention; the window limits only how far
+// back they see. The same bits however what is before and behind is cut.
+TEST(rows_that_see_one_another_match_the_definition_in_double) {
+  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0}}) {
+    const auto frequency = frequencies(shape.head_dim);
+    const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+    const int n = shape.head_dim == 32 ? 600 : 90;
+    const Rows rows = random_rows(shape, n, 41);
+    for (const auto& [begin, end] : {std::pair{3, 14}, {0, n / 2}, {n / 3, n}, {20, n - 9}})
+      for (const int window : {0, 5, 300}) {
+        const auto expected = exact(shape, rows, rope, window, 0, false, {}, false, begin, end);
+        std::vector<float> whole;
+        for (const CpuIsa isa : available_cpu_isas()) {
+          if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;   // slow
+          for (const int cut : {n, 7}) {
+            const auto got = run(shape, rows, rope,
+                                 {.isa = isa, .threads = cut == 7 ? 1 : 2, .cuts = {cut}, .window = window, .seen_begin = begin, .seen_end = end});
+            const std::string what = shape.name() + ", " + std::to_string(begin) + " to " + std::to_string(end) + ", window " +
+                                     std::to_string(window) + " on " + std::string(cpu_isa_name(isa));
+            check_close(got, expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim, what);
+            if (whole.empty()) whole = got;
+            check_same_bits(got, whole, int64_t{shape.n_heads} * shape.head_dim, what);
+          }
+        }
+      }
+  }
+}
+
+// M-RoPE: each pair by one of three numbers, which need not be the row's position.
+TEST(rows_turn_by_three_numbers) {
+  const Shape shape = {4, 2, 32, KvType::kF32};
+  const auto frequency = frequencies(32);
+  std::vector<uint8_t> axes;
+  for (int i = 0; i < 16; ++i) axes.push_back(static_cast<uint8_t>(i % 3));
+  const RopeParams rope = {RopeStyle::kHalves, 32, frequency.data(), 1.0f, axes.data()};
+  const Rows rows = random_rows(shape, 40, 43);
+  std::vector<RopePosition> places;
+  for (int i = 0; i < 40; ++i) places.push_back(i < 8 || i >= 32 ? RopePosition{i, i, i} : RopePosition{8, 8 + (i - 8) / 6, 8 + (i - 8) % 6});
+  const auto expected = exact(shape, rows, rope, 0, 0, false, {}, false, 0, 0, places);
+  for (const CpuIsa isa : available_cpu_isas())
+    check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .cuts = {13}, .rope_positions = places}), expected, tolerance_of(shape), 4 * 32,
+                std::string(cpu_isa_name(isa)));
+  check_close(run(shape, rows, rope, {.isa = available_cpu_isas().back()}), exact(shape, rows, {RopeStyle::kHalves, 32, frequency.data(), 1.0f}),
+              tolerance_of(shape), 4 * 32, "text");
 }
 
 // Windows within a page, across pages and across spans, longer than the sequence too.

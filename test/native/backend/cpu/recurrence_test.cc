@@ -3,28 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/ops/ops.h"
 #include "check.h"
+#include "support/recurrent.h"
 
 using namespace monolith;
+using namespace monolith::testing;
 
 namespace {
-
-std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 void check_near(const std::vector<float>& got, const std::vector<double>& expected, double tolerance, const std::string& what) {
   REQUIRE(got.size() == expected.size());
@@ -35,29 +24,6 @@ void check_near(const std::vector<float>& got, const std::vector<double>& expect
 }
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
-// Slots of one layer, each filled with what nobody may read.
-struct Slots {
-  explicit Slots(int64_t floats, int n = 6) : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
-  std::vector<float> memory;
-  LayerSlots view;
-};
-
-// A sequence of `n_rows` in pieces that end where `cuts` say, through slots: each piece goes on from the last one's.
-// With `apart` a piece leaves the slot it goes on from alone.
-std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, int first_row = 0, int32_t slot = 0) {
-  std::vector<Segment> segments;
-  int begin = 0;
-  int32_t from = kNoSlot;
-  cuts.push_back(n_rows);
-  for (const int end : cuts) {
-    const int32_t to = apart && from == slot ? slot + 1 : slot;
-    segments.push_back({first_row + begin, end - begin, begin, nullptr, from, to});
-    from = to;
-    begin = end;
-  }
-  return segments;
-}
 
 struct Shape {
   int key_heads, value_heads, key_dim, value_dim;

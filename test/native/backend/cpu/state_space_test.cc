@@ -3,43 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "backend/cpu/ops/ops.h"
 #include "check.h"
+#include "support/recurrent.h"
 
 using namespace monolith;
+using namespace monolith::testing;
 
 namespace {
-
-std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-// Pieces of a sequence that end where `cuts` say; with `apart` each leaves the slot it goes on from alone.
-std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart) {
-  std::vector<Segment> segments;
-  int begin = 0;
-  int32_t from = kNoSlot;
-  cuts.push_back(n_rows);
-  for (const int end : cuts) {
-    const int32_t to = apart && from == 0 ? 1 : 0;
-    segments.push_back({begin, end - begin, begin, nullptr, from, to});
-    from = to;
-    begin = end;
-  }
-  return segments;
-}
 
 struct Case {
   Case(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {

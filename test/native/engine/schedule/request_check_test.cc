@@ -3,13 +3,14 @@
 
 #include <functional>
 
+#include "backend/kv_cache.h"
 #include "check.h"
 
 namespace monolith {
 namespace {
 
 constexpr RequestBounds kBounds{
-    .n_vocab = 100, .max_context = 200, .takes_embeddings = true, .n_embd = 4, .most_bidirectional_rows = 8};
+    .n_vocab = 100, .max_context = 200, .takes_embeddings = true, .input_width = 4, .most_bidirectional_rows = 8};
 
 InputSpan span_of(int first, int n_rows, bool bidirectional = false) {
   return {.first = first,
@@ -58,6 +59,31 @@ TEST(request_check_names_the_span_that_does_not_fit) {
   refused({narrow}, "spans[0] has 15 values, expected 4 rows of 4");
   refused({none}, "spans[0] has 0 values, expected 4 rows of 4");
   refused({span_of(4, 9, true)}, "spans[0] has 9 rows that see one another; one step computes at most 8");
+}
+
+TEST(request_check_names_the_rotary_position_that_does_not_fit) {
+  RequestBounds bounds = kBounds;
+  bounds.turns_by_three = true;
+  const auto span = [](std::vector<RopePosition> offsets, int n_positions) {
+    InputSpan span = span_of(2, 4);
+    span.rope_offsets = std::make_shared<const std::vector<RopePosition>>(std::move(offsets));
+    span.n_rope_positions = n_positions;
+    return span;
+  };
+  const std::vector<RopePosition> square = {{0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}};
+  CHECK(check_request(request_of({span(square, 2)}), bounds).ok());
+  const auto refused = [&](InputSpan one, const char* message) {
+    const Status status = check_request(request_of({std::move(one)}), bounds);
+    if (status.ok()) return check::fail(__FILE__, __LINE__, message);
+    CHECK_EQ(status.error().message, std::string(message));
+  };
+  refused(span({{0, 0, 0}}, 2), "spans[0] has 1 rotary positions, expected one for each of its 4 rows");
+  refused(span(square, 0), "spans[0] moves the count of positions on by 0, expected 1 to 4");
+  refused(span(square, 5), "spans[0] moves the count of positions on by 5, expected 1 to 4");
+  refused(span(square, 1), "spans[0] has a rotary position at row 1 that is not from 0 to 0");
+  refused(span({{0, 0, 0}, {0, 0, 1}, {0, -1, 0}, {0, 1, 1}}, 2), "spans[0] has a rotary position at row 2 that is not from 0 to 1");
+  bounds.turns_by_three = false;
+  refused(span(square, 2), "spans[0] has rotary positions of three numbers, which this model has not");
 }
 
 }  // namespace

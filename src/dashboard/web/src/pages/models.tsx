@@ -10,7 +10,7 @@ import { bytes, count, date, short } from '../format.js';
 import { useModels } from '../queries.js';
 
 const STATES: Record<DashboardModel['state'], { tone: Tone; label: string }> = {
-  ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
+  ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, idle: { tone: 'neutral', label: 'Loads when asked' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
 };
 
 export function ModelState({ state }: { state: DashboardModel['state'] }): ReactNode {

@@ -14,6 +14,7 @@ import { EmptyState, Loaded, Notice } from '../components/states.js';
 import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
+import { DiskPanel } from '../operator/disk-panel.js';
 import { bytes, date, short } from '../format.js';
 
 const KEY = ['operator', 'models'];
@@ -31,7 +32,7 @@ export function OperatorModels(): ReactNode {
               caption="Models" rows={data} rowKey={({ id }) => id} rowClass={({ lifecycle }) => (lifecycle === 'retired' ? 'dim' : undefined)}
               columns={[
                 { key: 'name', header: 'Model', heading: true, cell: (model) => <Names model={model} /> },
-                { key: 'state', header: 'State', cell: ({ state }) => <StateBadge state={state} /> },
+                { key: 'state', header: 'State', cell: (model) => <StateBadge {...model} /> },
                 { key: 'weights', header: 'Weights', cell: weights },
                 { key: 'lifecycle', header: 'Lifecycle', cell: ({ lifecycle }) => <LifecycleBadge lifecycle={lifecycle} /> },
                 { key: 'dates', header: 'Dates', cell: (model) => <Dates model={model} /> },
@@ -42,16 +43,17 @@ export function OperatorModels(): ReactNode {
           ))}
         </Loaded>
       </Panel>
+      <DiskPanel />
       {chosen !== null && <LifecycleDialog model={chosen} others={(query.data?.data ?? []).filter(({ id }) => id !== chosen.id)} onClose={() => setChosen(null)} />}
     </>
   );
 }
 
 const STATES: Record<DashboardModel['state'], { tone: 'ok' | 'warn' | 'danger' | 'neutral'; label: string }> = {
-  ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
+  ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, idle: { tone: 'neutral', label: 'Loads when asked' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
 };
-function StateBadge({ state }: { state: DashboardModel['state'] }): ReactNode {
-  return <Badge tone={STATES[state].tone} dot>{STATES[state].label}</Badge>;
+function StateBadge({ state, load_progress: progress }: DashboardModel): ReactNode {
+  return <Badge tone={STATES[state].tone} dot>{STATES[state].label}{progress !== null && ` ${Math.floor(100 * progress)} %`}</Badge>;
 }
 
 function Names({ model }: { model: DashboardModel }): ReactNode {
@@ -89,7 +91,7 @@ function LoadButton({ model: { id, state } }: { model: DashboardModel }): ReactN
   const [asking, setAsking] = useState(false);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>(null);
-  if (state !== 'ready' && state !== 'unloaded') return null;
+  if (state !== 'ready' && state !== 'idle' && state !== 'unloaded') return null;
   const set = (action: 'drain' | 'load'): void => {
     setBusy(true);
     setFailure(null);

@@ -174,6 +174,7 @@ const WIDE = '(min-width: 1100px)';
 const STATE_TEXTS: Record<DashboardModel['state'], string> = {
   loading: 'This model is still loading: requests are refused until it is ready.',
   failed: 'This model could not be loaded. Choose another one.',
+  idle: 'Nobody has asked for this model lately: the first answer waits until it is loaded.',
   unloaded: 'This model is not loaded. Choose another one.',
   ready: '',
 };

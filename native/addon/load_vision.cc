@@ -1,0 +1,96 @@
+#include "addon/load_vision.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cpu/cpu_backend.h"
+#include "formats/hf/model_file.h"
+#include "vision/text_facts.h"
+
+namespace monolith::addon {
+namespace {
+
+VisionBounds bounds_of(const LoadOptions& options) {
+  VisionBounds bounds;
+  if (options.vision_max_pixels > 0) bounds.max_source_pixels = options.vision_max_pixels;
+  bounds.max_tiles = options.vision_max_tiles;
+  return bounds;
+}
+
+Error named(const LoadOptions& options, const Error& error) {
+  return error.message.find(options.vision_path) == std::string::npos ? Error{error.code, options.vision_path + ": " + error.message} : error;
+}
+
+}  // namespace
+
+Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& text, const Tokenizer& tokenizer) {
+  LoadedVision vision;
+  if (options.vision_path.empty()) return vision;
+  const auto refused = [&](const Error& error) -> Result<LoadedVision> {
+    if (!options.vision_optional) return named(options, error);
+    LoadedVision none;
+    none.problem = named(options, error).message;
+    return none;
+  };
+  auto file = GgufFile::open(options.vision_path);
+  if (!file) return refused(file.error());
+  auto model = VisionModel::load(**file, bounds_of(options));
+  if (!model) return refused(model.error());
+  auto facts = read_text_facts(text, tokenizer);
+  if (!facts) return facts.error();
+  auto markers = (*model)->fit(*facts);
+  if (!markers) return refused(markers.error());
+  vision.model = std::move(*model);
+  vision.markers = std::move(*markers);
+  return vision;
+}
+
+int rows_at_once(const LoadedVision& vision) {
+  constexpr int kUsualSide = 512;   // a tower's pieces are all alike in this
+  if (!vision.model) return 0;
+  const auto plan = vision.model->plan(kUsualSide, kUsualSide);
+  const bool at_once = plan && std::ranges::any_of(plan->pieces, [](const ImagePiece& piece) { return piece.bidirectional; });
+  return at_once ? vision.model->most_rows() : 0;
+}
+
+Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::string& text_path, Backend& backend) {
+  auto file = GgufFile::open(options.vision_path);
+  if (!file) return named(options, file.error());
+  auto model = VisionModel::load(**file, bounds_of(options));
+  if (!model) return named(options, model.error());
+  InspectedVision found;
+  found.projector = (*model)->projector_type();
+  found.weight_bytes = VisionTower::weight_bytes(**file, **model, backend);
+  found.work_bytes = VisionTower::work_bytes(**file, **model, backend);
+  for (const auto& [width, height] : {std::pair{512, 512}, {1024, 768}, {1920, 1080}})
+    if (const auto plan = (*model)->plan(width, height)) found.image_tokens.push_back({width, height, plan->n_tokens()});
+  const auto fits = read_model_file(text_path, options.file(), [&](const GgufFile& text) -> Result<bool> {
+    auto tokenizer = Tokenizer::load(text);
+    if (!tokenizer) return tokenizer.error();
+    LoadOptions strict = options;
+    strict.vision_optional = false;
+    auto vision = read_vision(strict, text, **tokenizer);
+    if (!vision) return vision.error();
+    return true;
+  });
+  if (!fits) found.problem = fits.error().message;
+  return found;
+}
+
+Result<EngineSight> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend) {
+  auto file = GgufFile::open(options.vision_path);
+  if (!file) return named(options, file.error());
+  EngineSight sight;
+  auto tower = VisionTower::load(**file, vision.model, backend);
+  if (!tower && tower.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
+    auto processor = make_cpu_backend(options.cpu());
+    if (!processor) return processor.error();
+    sight.backend = std::move(*processor);
+    tower = VisionTower::load(**file, vision.model, *sight.backend);
+  }
+  if (!tower) return named(options, tower.error());
+  sight.tower = std::move(*tower);
+  return sight;
+}
+
+}  // namespace monolith::addon

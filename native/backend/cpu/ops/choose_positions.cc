@@ -1,0 +1,81 @@
+// Which positions, or blocks of them, rows of latents attend to: scores of all keys of an index, and the best of them.
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/latents.h"
+#include "backend/cpu/ops/ops.h"
+
+namespace monolith {
+namespace {
+
+// Multiplications that one thread does in about the time handing a section over takes, 2 us.
+constexpr int64_t kProductsAlone = 64 * 1024;
+
+}   // namespace
+
+void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
+                              std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
+  const CpuKvCache::Layer& keys = cache.layer(index.layer);
+  const CpuKvCache::Chosen& room = cache.chosen();
+  assert(keys.latents && keys.key_dim == keys.value_stride && index.most <= cache.shape.most_chosen);
+  const int dim = keys.key_dim;
+  for (const Segment& segment : segments)
+    for (int i = std::clamp((index.most + 1) * index.block - 1 - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
+      const int64_t row = segment.first_row + i;
+      const int n = (segment.first_position + i + 1) / index.block, n_pages = (n + kPageTokens - 1) / kPageTokens;
+      const float* const q = index.q + row * index.n_heads * dim;
+      const float* const weights = index.weights + row * index.n_heads;
+      // Of keys that stand for blocks a page has few: those of several are brought together in `into`.
+      const auto page_at = [&](int64_t page, float* into) -> const std::byte* {
+        if (index.block == 1) return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
+        CpuKvCache::Layer together = keys;
+        together.page_rows = kPageTokens;
+        together.values.data = reinterpret_cast<std::byte*>(into);
+        const int64_t first = page * kPageTokens;
+        for (int64_t at = 0; at < std::min<int64_t>(kPageTokens, n - first); ++at)
+          copy_latents(keys, cache.shape.type, segment.pages[page_of_block(first + at, index.block)],
+                       static_cast<int>((first + at) % keys.page_rows), together, at);
+        return together.values.data;
+      };
+      const int64_t grain = std::max<int64_t>(1, kProductsAlone / (int64_t{kPageTokens} * index.n_heads * dim));
+      pool.parallel_for(n_pages, grain, [&](int64_t begin, int64_t end, int thread) {
+        float* const memory = scratch.tile(thread);
+        float* const gathered = memory + kTileQueries * kScoreStride + int64_t{kPageTokens} * dim;
+        for (int64_t page = begin; page < end; ++page) {
+          const std::byte* const own = page_at(page, gathered);
+          const std::byte* const next = index.block == 1 ? page_at(std::min<int64_t>(page + 1, n_pages - 1), nullptr) : own;
+          for (int head = 0; head < index.n_heads; head += kTileQueries) {
+            const AttentionTile tile{.n_queries = std::min(kTileQueries, index.n_heads - head),
+                                     .key_dim = dim,
+                                     .value_dim = dim,
+                                     .starts = nullptr,
+                                     .limits = nullptr,
+                                     .q = q + int64_t{head} * dim,
+                                     .q_stride = dim,
+                                     .pages = nullptr,
+                                     .keys = nullptr,
+                                     .values = nullptr,
+                                     .key_page_bytes = 0,
+                                     .value_page_bytes = 0,
+                                     .value_stride = dim,
+                                     .type = cache.shape.type,
+                                     .soft_cap = 0.0f,
+                                     .scores = memory,
+                                     .rows = memory + kTileQueries * kScoreStride};
+            kernels_->index_page(tile, own, next, weights + head, head == 0, room.scores + page * kPageTokens);
+          }
+        }
+      });
+      std::iota(room.order, room.order + n, 0);
+      // Scores are often exactly zero, where no head finds anything, so the last ones chosen are equals. Which of them a
+      // heap of the best keeps is what llama.cpp goes by, too; it depends on the row alone.
+      std::partial_sort(room.order, room.order + index.most, room.order + n,
+                        [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
+      std::sort(room.order, room.order + index.most);
+      std::copy_n(room.order, index.most, reinterpret_cast<int32_t*>(chosen) + row * index.most);
+    }
+}
+
+}   // namespace monolith

@@ -1,0 +1,99 @@
+// Several residual streams (StreamMix): how much of each a part reads and takes, and the reading and writing.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/ops/ops.h"
+
+namespace monolith {
+namespace {
+
+constexpr int64_t kColumns = 256;   // of all streams, together in the first cache
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// m [from][to], logits at first.
+void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
+  const int n = mix.n_streams;
+  const double eps = mix.eps;
+  for (int from = 0; from < n; ++from) {
+    const double top = *std::max_element(m[from], m[from] + n);
+    double sum = 0;
+    for (int to = 0; to < n; ++to) sum += m[from][to] = std::exp(m[from][to] - top);
+    for (int to = 0; to < n; ++to) m[from][to] = m[from][to] / sum + eps;
+  }
+  for (int turn = 0; turn < mix.iterations; ++turn) {
+    for (int from = 0; from < n && turn > 0; ++from) {
+      double sum = eps;
+      for (int to = 0; to < n; ++to) sum += m[from][to];
+      for (int to = 0; to < n; ++to) m[from][to] /= sum;
+    }
+    for (int to = 0; to < n; ++to) {
+      double sum = eps;
+      for (int from = 0; from < n; ++from) sum += m[from][to];
+      for (int from = 0; from < n; ++from) m[from][to] /= sum;
+    }
+  }
+}
+
+}   // namespace
+
+void CpuOps::weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const {
+  const int n = mix.n_streams;
+  assert(n >= 1 && n <= kMostStreams);
+  pool.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* const own = numbers + row * mix.numbers();
+      const auto logit = [&](int part, int i) { return double{own[i]} * mix.scale[part] + mix.base[i]; };
+      for (int s = 0; s < n; ++s) own[s] = static_cast<float>(sigmoid(logit(0, s)) + mix.eps);
+      if (mix.reads_only) continue;
+      double between[kMostStreams][kMostStreams];
+      for (int from = 0; from < n; ++from)
+        for (int to = 0; to < n; ++to) between[from][to] = logit(2, (2 + from) * n + to);
+      for (int s = 0; s < n; ++s) own[n + s] = static_cast<float>(2 * sigmoid(logit(1, n + s)));
+      normalize(mix, between);
+      for (int from = 0; from < n; ++from)
+        for (int to = 0; to < n; ++to) own[(2 + from) * n + to] = static_cast<float>(between[from][to]);
+    }
+  });
+}
+
+void CpuOps::read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
+                          int64_t dim, float* out) const {
+  const int n = mix.n_streams;
+  pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* const to = out + row * dim;
+      std::memset(to, 0, static_cast<size_t>(dim) * sizeof(float));
+      for (int s = 0; s < n; ++s)
+        kernels_->add_scaled(to, streams + (row * n + s) * dim, numbers[row * mix.numbers() + s], nullptr, dim);
+    }
+  });
+}
+
+void CpuOps::write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+                           int64_t dim, float* streams) const {
+  const int n = mix.n_streams;
+  assert(n >= 1 && n <= kMostStreams);
+  pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
+    alignas(64) float sums[kMostStreams * kColumns];
+    for (int64_t row = begin; row < end; ++row) {
+      const float* const own = numbers + row * mix.numbers();
+      for (int64_t first = 0; first < dim; first += kColumns) {
+        const int64_t columns = std::min(kColumns, dim - first);
+        const auto stream = [&](int s) { return streams + (row * n + s) * dim + first; };
+        std::memset(sums, 0, sizeof sums);
+        for (int to = 0; to < n; ++to) {
+          float* const sum = sums + to * kColumns;
+          kernels_->add_scaled(sum, x + row * dim + first, own[n + to], nullptr, columns);
+          for (int from = 0; from < n; ++from) kernels_->add_scaled(sum, stream(from), own[(2 + from) * n + to], nullptr, columns);
+        }
+        for (int to = 0; to < n; ++to) std::copy_n(sums + to * kColumns, columns, stream(to));
+      }
+    }
+  });
+}
+
+}   // namespace monolith

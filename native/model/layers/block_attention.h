@@ -1,0 +1,53 @@
+// The part of a layer that attends as DeepSeek V4 does: to the rows of a window, each key and value of all heads at once,
+// and besides to rows that stand for blocks of positions before it: all of them, or those that an index chooses.
+//
+//   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))
+//   x += W_ob (of each group of heads: W_oa rope^-1(attention(q, rows, blocks)))
+//
+// Rows carry the angle of their position, so what heads gather is turned back by the angle of the row that attends.
+#pragma once
+
+#include "model/kv_layout.h"
+#include "model/layers/layer_part.h"
+
+namespace monolith {
+
+class BlockAttention final : public LayerPart {
+ public:
+  explicit BlockAttention(const LayerContext& context);
+
+  void run(StepRows& rows, bool last) const override;
+  bool mixes() const override { return true; }
+
+ private:
+  // How blocks become rows of one layer of the cache.
+  struct Blocks {
+    BlockPool pool;
+    LayerSlots state;
+    const float* norm;
+    int layer;
+  };
+
+  void project(StepRows& rows) const;
+  void store(const StepRows& rows) const;
+  void store_blocks(const StepRows& rows, const Blocks& blocks, const float* values, const float* scores) const;
+  void choose(const StepRows& rows) const;
+  // Turns the last dimensions of each head of x.
+  void rotate(std::span<const Segment> segments, bool back, float* x, int n_heads, int head_dim) const;
+  RopeParams angles(bool back) const;
+  std::span<const Segment> segments(const StepRows& rows) const {
+    return (rows.all ? rows.tables : rows.logit_tables)[static_cast<size_t>(table_)];
+  }
+
+  const HyperParams& params_;
+  const LayerParams& layer_;
+  const BlockAttentionWeights& weights_;
+  Operations& operations_;
+  const Activations& buffers_;
+  const Residual residual_;
+  const int kv_layer_, table_;
+  KvCache& cache_;
+  Blocks blocks_, index_;
+};
+
+}  // namespace monolith

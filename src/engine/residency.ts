@@ -1,0 +1,165 @@
+// Which models are in memory: those that nobody has asked for in `idle_minutes` give theirs back, and are loaded when they
+// are asked for; pinned ones stay. Where a load finds too little memory, those least recently used go first. One per thread;
+// with several, what one of them loads or gives up the others do too, as the memory is freed with the last.
+
+import { performance } from 'node:perf_hooks';
+import { availableMemory } from '../shared/machine-memory.js';
+import type { Addon } from './addon-types.js';
+import type { CatalogModel } from './catalog.js';
+import { planBytes } from './file-facts.js';
+import { loadAddon } from './load-addon.js';
+import type { ModelPool } from './model-pool.js';
+
+const LOOK_MS = 1_000;
+const MINUTE_MS = 60_000;
+/** Whoever has asked for a model so lately may be about to use it. */
+const JUST_USED_MS = 10_000;
+
+export type ResidencyNews =
+  | { type: 'loading' | 'loaded'; model: string; ms: number }
+  | { type: 'rests'; model: string; reason: 'idle' | 'memory' }
+  | { type: 'failed'; model: string; error: Error };
+
+export interface ResidencyOptions {
+  readonly pool: ModelPool;
+  /** What is to be told to the log, and to the other threads (`loading`, `rests`). */
+  tell(news: ResidencyNews): void;
+  readonly addon?: Addon;
+  readonly now?: () => number;
+  /** Bytes that could be taken now. */
+  readonly available?: () => number;
+}
+
+interface Use { requests: number; at: number }
+
+export class Residency {
+  readonly #pool: ModelPool;
+  readonly #now: () => number;
+  readonly #available: () => number;
+  // By engine, under what it is loaded as: names that share one are used together.
+  readonly #uses = new Map<string, Use>();
+  readonly #waking = new Map<string, Promise<void>>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(private readonly options: ResidencyOptions) {
+    this.#pool = options.pool;
+    this.#now = options.now ?? (() => performance.now());
+    this.#available = options.available ?? availableMemory;
+    this.#timer = setInterval(() => this.look(), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  /** Somebody is about to use it. */
+  touch(model: string): void {
+    const key = this.#pool.loadOf(model)?.key;
+    if (key !== undefined) this.#uses.set(key, { requests: this.#uses.get(key)?.requests ?? 0, at: this.#now() });
+  }
+
+  /** Resolves when a model that rested has been loaded, or could not be: then its status says so. One that does not rest: at once. */
+  async wake(model: string): Promise<void> {
+    const load = this.#pool.loadOf(model);
+    if (load === undefined) return;
+    const waking = this.#waking.get(load.key);
+    if (waking !== undefined) return waking;
+    if (this.#pool.get(model)?.status.state === 'idle') {
+      const work = this.#wake(model).finally(() => this.#waking.delete(load.key));
+      this.#waking.set(load.key, work);
+      return work;
+    }
+    if (load.isAwaited) await this.#pool.settledOf(model);
+  }
+
+  async #wake(model: string): Promise<void> {
+    const begun = this.#now();
+    await this.#makeRoom(model);
+    this.#pool.wake(model);
+    this.touch(model);
+    this.options.tell({ type: 'loading', model, ms: 0 });
+    await this.#pool.settledOf(model);
+    const status = this.#pool.get(model)?.status;
+    if (status?.state === 'ready') this.options.tell({ type: 'loaded', model, ms: this.#now() - begun });
+    else if (status?.state === 'failed') this.options.tell({ type: 'failed', model, error: status.error });
+    this.touch(model);
+  }
+
+  /** What another thread has done. */
+  follow(news: { model: string; rests: boolean }): void {
+    if (news.rests) this.#pool.rest(news.model);
+    else this.#pool.wake(news.model);
+    this.touch(news.model);
+  }
+
+  /** Gives up what has been idle for long enough. */
+  look(): void {
+    const now = this.#now();
+    for (const { key, names, status } of this.#pool.engines()) {
+      if (status.state !== 'ready') continue;
+      const { requests, running, waiting } = status.engine.stats();
+      const use = this.#uses.get(key);
+      // Other threads' requests are counted by the engine too.
+      if (use === undefined || use.requests !== requests || running + waiting + status.engine.active > 0) {
+        this.#uses.set(key, { requests, at: now });
+        continue;
+      }
+      const idleMs = this.#idleMs(names);
+      if (now - use.at >= idleMs) this.#rest(names[0] as string, 'idle');
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Before a load: those least recently used go until its memory is there, or nothing is left that may go. */
+  async #makeRoom(model: string): Promise<void> {
+    const mayGo = this.#mayGo(model);
+    if (mayGo.length === 0) return;
+    const wanted = this.#wantedBytes(model);
+    let room = this.#available();
+    for (const { name, bytes } of mayGo) {
+      if (room >= wanted) return;
+      this.#rest(name, 'memory');
+      await this.#pool.settledOf(name);
+      room += bytes;
+    }
+  }
+
+  #wantedBytes(model: string): number {
+    const load = this.#pool.loadOf(model);
+    if (load === undefined) return 0;
+    try {
+      const { plan } = (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
+      return plan === null ? 0 : planBytes(plan);
+    } catch {
+      return 0;           // loading will say what is wrong with it
+    }
+  }
+
+  #mayGo(except: string): { name: string; bytes: number }[] {
+    const now = this.#now();
+    const kept = this.#pool.loadOf(except)?.key;
+    return this.#pool.engines().flatMap(({ key, names, status }) => {
+      if (key === kept || status.state !== 'ready' || this.#models(names).some(({ pinned }) => pinned === true)) return [];
+      const { running, waiting } = status.engine.stats();
+      const at = this.#uses.get(key)?.at ?? 0;
+      if (running + waiting + status.engine.active > 0 || now - at < JUST_USED_MS) return [];
+      return [{ name: names[0] as string, bytes: planBytes(status.engine.plan), at }];
+    }).sort((a, b) => a.at - b.at);
+  }
+
+  #rest(model: string, reason: 'idle' | 'memory'): void {
+    this.#pool.rest(model);
+    if (this.#pool.get(model)?.status.state === 'idle') this.options.tell({ type: 'rests', model, reason });
+  }
+
+  #models(names: readonly string[]): CatalogModel[] {
+    return names.flatMap((name) => this.#pool.get(name)?.model ?? []);
+  }
+
+  /** Of an engine with several names the longest. */
+  #idleMs(names: readonly string[]): number {
+    const models = this.#models(names);
+    if (models.some(({ pinned }) => pinned === true)) return Infinity;
+    return Math.max(...models.map(({ idle_minutes: minutes }) => (minutes == null ? Infinity : minutes * MINUTE_MS)));
+  }
+}

@@ -1,0 +1,144 @@
+// Pictures through the addon: prepared, seen by the engine between its steps, and what the decoder makes of them, held to the
+// vision vectors from the PNG file to the greedy answer.
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import sharp from 'sharp';
+import t from 'tap';
+import type { NativeEngine, NativeImage, SubmitOptions } from '../../src/engine/addon-types.js';
+import type { RawTokenLogprob } from '../../src/engine/events.js';
+import { loadAddon, packageRoot } from '../../src/engine/load-addon.js';
+import { loadOptions, must, plainText, Recorder, submitOptions } from './starter.js';
+
+t.setTimeout(600_000);
+
+const addon = loadAddon();
+const small = join(packageRoot, 'test', 'data', 'vision');
+const vectors = [process.env['MONOLITH_VECTORS'] ?? '', join(packageRoot, '..', 'shared', 'vectors')].map((folder) => join(folder, '..', 'vision')).find((folder) => existsSync(join(folder, 'cases')));
+
+async function rgb(file: string): Promise<{ data: Buffer; width: number; height: number }> {
+  const { data, info } = await sharp(file).removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true });
+  return { data, width: info.width, height: info.height };
+}
+
+async function prepared(engine: NativeEngine, file: string, low = false): Promise<NativeImage> {
+  const { data, width, height } = await rgb(file);
+  const image = await engine.prepareImage(data, width, height, low);
+  t.equal(engine.planImage(width, height, low).tokens, image.tokens, 'planned without the picture');
+  return image;
+}
+
+/** `<__media__>` stands for the next image; texts between are tokenized apart. */
+function promptOf(engine: NativeEngine, text: string, images: readonly NativeImage[]): Pick<SubmitOptions, 'prompt' | 'images'> {
+  const tokens: number[] = [];
+  const places = text.split('<__media__>').map((piece, index) => {
+    if (piece !== '' || index === 0) tokens.push(...engine.tokenize(piece, { ...plainText, addSpecial: index === 0 }));
+    return tokens.length;
+  });
+  return { prompt: Int32Array.from(tokens), images: images.map((image, index) => ({ at: must(places[index]), image })) };
+}
+
+interface Case {
+  name: string; prompt: string; images: string[]; n_tokens: number; std: number; logits: string;
+  greedy: { tokens: number[]; margins: number[] };
+}
+interface Pair { text_model: string; mmproj: string; tolerance: { logits: Record<'f32', [max: number, rms: number, kl: number]> }; cases: Case[] }
+
+/** ln softmax. */
+function logProbabilities(base64: string): Float64Array {
+  const bytes = Buffer.from(base64, 'base64');
+  const logits = Float64Array.from(new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)));
+  const most = logits.reduce((a, b) => Math.max(a, b));
+  const sum = Math.log(logits.reduce((all, logit) => all + Math.exp(logit - most), 0)) + most;
+  return logits.map((logit) => logit - sum);
+}
+
+const wanted = vectors === undefined ? [] : readdirSync(join(vectors, 'cases')).filter((name) => name.endsWith('.json'));
+t.test('the vision vectors, from the PNG to the answer', { skip: vectors === undefined ? 'the vision vectors are not here' : false }, async (t) => {
+  for (const name of wanted) {
+    const pair = JSON.parse(readFileSync(join(must(vectors), 'cases', name), 'utf8')) as Pair;
+    const engine = await addon.load(`vision ${name}`, join(must(vectors), 'models', pair.text_model), {
+      ...loadOptions, arithmetic: 'exact', kvType: 'f32', maxContext: 1_400, visionPath: join(must(vectors), 'models', pair.mmproj),
+    }, () => {});
+    const recorder = new Recorder(engine);
+    const unsaid = new Set(engine.info.specialTokens.map((spelling) => engine.findToken(spelling)));   // they have no text
+    for (const one of pair.cases) {
+      const what = `${name} ${one.name}`;
+      const images: NativeImage[] = [];
+      for (const file of one.images) images.push(await prepared(engine, join(must(vectors), 'images', file)));
+      const id = recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, one.prompt, images), maxTokens: one.greedy.tokens.length, topLogprobs: 20 }));
+      await recorder.ended(id);
+      const events = recorder.of(id);
+      const started = must(events.find((event) => event.type === 'started'));
+      t.equal(started.promptTokens, one.n_tokens, `${what}: tokens`);
+      const said = events.flatMap((event): RawTokenLogprob[] => (event.type === 'text' ? event.logprobs ?? [] : []));
+      const [max] = pair.tolerance.logits.f32;
+      const expected = logProbabilities(one.logits);
+      // Logarithms of probabilities are off by what a logit and the sum of all are.
+      if (!unsaid.has(must(one.greedy.tokens[0]))) {
+        const worst = Math.max(...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))));
+        t.ok(worst <= 2 * max * one.std + 1e-5, `${what}: logits (off by ${(worst / one.std).toExponential(1)} deviations)`);
+      }
+      // Up to a step at which exact arithmetic is nearly undecided.
+      const undecided = one.greedy.margins.findIndex((margin) => margin < 2 * max * one.std);
+      const path = one.greedy.tokens.slice(0, undecided === -1 ? undefined : undecided).filter((token) => !unsaid.has(token));
+      t.same(said.map(({ token }) => token).slice(0, path.length), path, `${what}: greedy answer`);
+    }
+    await engine.close();
+  }
+});
+
+t.test('what was seen is not seen again, but for another organization', async (t) => {
+  const engine = await addon.load('seeing', join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath: join(small, 'idefics3.mmproj.gguf') }, () => {});
+  t.match(engine.vision, { projector: 'idefics3' });
+  t.equal(engine.visionProblem, null);
+  const image = await prepared(engine, join(small, 'shapes.png'));
+  t.match(image, { tokens: 184, columns: 3, rows: 3 });
+  t.same(image.pieces.map(({ part, row, column, tokens }) => [part, row, column, tokens]).slice(-2), [['tile', 3, 3, 16], ['overview', 0, 0, 16]]);
+  const recorder = new Recorder(engine);
+  // Another beginning each time, so that no page is shared.
+  const ask = async (text: string, organization: number): Promise<void> => {
+    const id = recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, `${text} <__media__> What is it?`, [image]), maxTokens: 2, organization }));
+    await recorder.ended(id);
+    t.equal(recorder.of(id).at(-1)?.type, 'finished');
+  };
+  await ask('One.', 1);
+  t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 0 });
+  await ask('Two.', 1);
+  t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 10 });
+  await ask('Three.', 2);
+  t.match(engine.stats(), { imagePieces: 20, imagePiecesCached: 10 });
+
+  const other = await prepared(engine, join(small, 'shapes.png'), true);
+  t.equal(other.pieces.length, 1, 'low: the overview alone');
+  for (let i = 0; i < 20; i++) {
+    recorder.channel.cancel(recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, `${i} <__media__>`, [image, other]), organization: 3 + i })));
+  }
+  await ask('After many that left.', 1);
+  t.equal(engine.stats().running + engine.stats().waiting, 0);
+
+  const { data, width, height } = await rgb(join(small, 'shapes.png'));
+  t.throws(() => void engine.prepareImage(data.subarray(1), width, height, false), TypeError);
+  t.throws(() => engine.planImage(0, 5, false), TypeError);
+  t.throws(() => engine.planImage(200_000, 1, false), { code: 'invalid_argument' });
+  const blind = await addon.load('blind', join(small, 'text-llama-bpe.gguf'), loadOptions, () => {});
+  t.equal(blind.vision, null);
+  t.throws(() => blind.planImage(5, 5, false), { code: 'unsupported' });
+  t.throws(() => new Recorder(blind).channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 0, image }] })), TypeError, 'another engine\'s image');
+  t.throws(() => recorder.channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 2, image }] })), TypeError, 'behind the end');
+  await Promise.all([engine.close(), blind.close()]);
+});
+
+t.test('a pair that does not fit is refused by what differs, unless nobody asked for it', async (t) => {
+  const file = join(packageRoot, 'models', 'starter-q8_0.gguf');
+  const visionPath = join(small, 'idefics3.mmproj.gguf');
+  await t.rejects(addon.load('unfit', file, { ...loadOptions, visionPath }, () => {}), { message: /idefics3\.mmproj\.gguf: .*128/ });
+  const engine = await addon.load('unfit', file, { ...loadOptions, visionPath, visionOptional: true }, () => {});
+  t.equal(engine.vision, null);
+  t.match(engine.visionProblem, /idefics3\.mmproj\.gguf: .*128/);
+  await engine.close();
+  const { vision } = addon.inspect(file, { ...loadOptions, visionPath });
+  t.match(vision, { projector: 'idefics3', problem: /128/ });
+  const fitting = addon.inspect(join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath }).vision;
+  t.equal(fitting?.problem, null);
+  t.ok(must(fitting?.imageTokens[0]).tokens > 0);
+});

@@ -1,0 +1,39 @@
+// The embedded models' answers have no markers that belong to no answer, and no loops; and what finds those finds them.
+// With a thousand prompts: npm run bench -- answers.
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { loopIn, promptsOf, strayMarkers } from '../../bench/lib/answer-faults.js';
+import { root, startMonolith } from './monolith.js';
+
+t.setTimeout(300_000);
+
+t.test('what is a fault', (t) => {
+  t.same(strayMarkers('I am </think> hal'), ['marker </think>']);
+  t.same(strayMarkers('a < b'), []);
+  t.match(loopIn(`I am ${'the-1.0, '.repeat(30)}`), [/^loop ".{9}" \d+ times$/]);
+  t.same(loopIn('the-1.0, '.repeat(3)), []);
+  t.same(loopIn(`${'-'.repeat(80)} ha ha ha ha ha`), []);
+  t.equal(new Set(promptsOf(1_000, '')).size > 700, true);
+  t.end();
+});
+
+t.test('none of the embedded models', async (t) => {
+  const prompts = promptsOf(48, '').concat(promptsOf(24, readFileSync(join(root, 'models', 'training', 'conversation', 'held_out.jsonl'), 'utf8')));
+  const server = await startMonolith();
+  t.teardown(() => server.stop());
+  const faults: string[] = [];
+  await Promise.all(['hal-1.0', 'clarke-1.0', 'tycho-1.0'].flatMap((model) => [{ temperature: 0 }, { reasoning_effort: 'none' }].map(async (more) => {
+    for (const [seed, content] of prompts.entries()) {
+      const response = await fetch(`${server.url}/v1/chat/completions`, {
+        method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model, seed, max_tokens: 200, messages: [{ role: 'user', content }], ...more }),
+      });
+      t.equal(response.status, 200);
+      const answer = (await response.json() as { choices: [{ message: { content: string | null } }] }).choices[0].message.content ?? '';
+      for (const fault of [...strayMarkers(answer), ...loopIn(answer)]) faults.push(`${model}: ${JSON.stringify(content)}: ${fault}`);
+    }
+  })));
+  t.same(faults, []);
+});

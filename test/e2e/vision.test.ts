@@ -1,0 +1,123 @@
+// A model that sees, through a whole server and the official clients: pictures in all three formats, in tool results, in
+// chains; what they count as, counted beforehand and reserved; what is wrong with one, told with its place.
+import Anthropic from '@anthropic-ai/sdk';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import sharp from 'sharp';
+import t from 'tap';
+import { root, startMonolith } from './monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+const folder = join(root, 'test', 'data', 'vision');
+const text = join(folder, 'text-llama-bpe.gguf');
+// The tower lies beside it under a usual name.
+const server = await startMonolith({ args: ['--model', `see=${text}`], env: { MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_IMAGES_MAX_REQUEST_TOKENS: '600', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }) } });
+t.teardown(() => server.stop());
+const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
+const anthropic = new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries: 0 });
+
+const shapes = readFileSync(join(folder, 'shapes.png'));
+const SHAPES_TOKENS = 184;     // nine tiles and the overview, as llama.cpp counts them
+const flipped = await sharp(shapes).flop().png().toBuffer();
+const dataUrl = (bytes: Buffer): string => `data:image/png;base64,${bytes.toString('base64')}`;
+
+type Detail = 'low' | 'high' | 'auto';
+const chatParts = (images: readonly Buffer[], detail: Detail = 'auto') => [
+  { type: 'text' as const, text: 'Look at this: ' },
+  ...images.map((bytes) => ({ type: 'image_url' as const, image_url: { url: dataUrl(bytes), detail } })),
+  { type: 'text' as const, text: ' What is it?' },
+];
+const chat = (images: readonly Buffer[], detail: Detail = 'auto') => openai.chat.completions.create({
+  model: 'see', max_tokens: 6, temperature: 0, logprobs: true, messages: [{ role: 'user', content: chatParts(images, detail) }],
+});
+const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({ type: 'image', source: { type: 'base64', media_type: 'image/png', data: bytes.toString('base64') } });
+const logprobs = (answer: OpenAI.ChatCompletion): unknown => answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
+
+t.test('chat completions: what is seen counts, and matters', async (t) => {
+  const none = await chat([]);
+  const one = await chat([shapes]);
+  // Texts around an image are tokenized apart, which may make a token more than they have together.
+  const extra = one.usage!.prompt_tokens - none.usage!.prompt_tokens - SHAPES_TOKENS;
+  t.ok(extra === 0 || extra === 1, `the image takes ${SHAPES_TOKENS} tokens (${extra} more)`);
+  const other = await chat([flipped]);
+  t.equal(other.usage!.prompt_tokens, one.usage!.prompt_tokens);
+  t.notSame(logprobs(other), logprobs(one), 'another picture is another prompt');
+  t.same(logprobs(await chat([shapes])), logprobs(one), 'the same picture the same');
+  t.ok((await chat([shapes])).usage!.prompt_tokens_details!.cached_tokens! > SHAPES_TOKENS, 'and its pages are reused');
+  const low = await chat([shapes], 'low');
+  t.ok(low.usage!.prompt_tokens < none.usage!.prompt_tokens + 30, 'low detail: the overview alone');
+  t.equal((await chat([shapes, flipped])).usage!.prompt_tokens, one.usage!.prompt_tokens + SHAPES_TOKENS, 'two images');
+  const stream = await openai.chat.completions.create({
+    model: 'see', max_tokens: 6, temperature: 0, stream: true, stream_options: { include_usage: true }, messages: [{ role: 'user', content: chatParts([shapes]) }],
+  });
+  let streamed = '';
+  let usage: OpenAI.CompletionUsage | null | undefined;
+  for await (const chunk of stream) {
+    streamed += chunk.choices[0]?.delta.content ?? '';
+    usage = chunk.usage ?? usage;
+  }
+  t.equal(streamed, one.choices[0]!.message.content, 'streaming');
+  t.equal(usage?.prompt_tokens, one.usage!.prompt_tokens);
+});
+
+t.test('messages: images in a turn and in a tool\'s result, counted exactly', async (t) => {
+  const tool: Anthropic.Tool = { name: 'look', input_schema: { type: 'object', properties: {} } };
+  const asked: Anthropic.MessageParam[][] = [
+    [{ role: 'user', content: [block(shapes), { type: 'text', text: 'What is it?' }] }],
+    [
+      { role: 'user', content: 'Look around.' },
+      { role: 'assistant', content: [{ type: 'tool_use', id: 'toolu_1', name: 'look', input: {} }] },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: [{ type: 'text', text: 'Here: ' }, block(shapes), block(flipped)] }] },
+    ],
+  ];
+  for (const [index, messages] of asked.entries()) {
+    const body = { model: 'see', messages, tools: [tool] };
+    const { input_tokens: counted } = await anthropic.messages.countTokens(body);
+    const { usage } = await anthropic.messages.create({ ...body, max_tokens: 4 });
+    t.equal(usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0), counted, 'counted as billed');
+    t.ok(counted > SHAPES_TOKENS * (index + 1));
+  }
+});
+
+t.test('responses: a chain keeps its image, which comes from storage', async (t) => {
+  const input: OpenAI.Responses.ResponseInput = [{ role: 'user', content: [{ type: 'input_text', text: 'Look:' }, { type: 'input_image', image_url: dataUrl(shapes), detail: 'auto' }] }];
+  const first = await openai.responses.create({ model: 'see', input, max_output_tokens: 4 });
+  const counted = await openai.responses.inputTokens.count({ model: 'see', input });
+  t.equal(first.usage!.input_tokens, counted.input_tokens, 'counted as billed');
+  const next = await openai.responses.create({ model: 'see', previous_response_id: first.id, input: 'And now?', max_output_tokens: 4 });
+  t.ok(next.usage!.input_tokens > first.usage!.input_tokens, 'the image is in the next turn\'s prompt');
+  t.ok(next.usage!.input_tokens_details.cached_tokens >= SHAPES_TOKENS, 'and has been seen');
+  const metrics = await openai.models.retrieve('see') as unknown as { input_modalities: string[] };
+  t.same(metrics.input_modalities, ['text', 'image']);
+});
+
+t.test('what is wrong with an image is told, with its place', async (t) => {
+  const place = /^messages\[0\]\.content\[2\]/;
+  await t.rejects(chat([shapes, shapes.subarray(0, 300)]), { status: 422, code: 'invalid_image', param: place });
+  await t.rejects(chat([shapes, shapes, shapes, shapes]), { status: 422, code: 'image_too_large', param: /^messages\[0\]\.content\[4\]/, message: /more than 600 tokens/ });
+  t.match(await chat([shapes]), { object: 'chat.completion' }, 'the server goes on');
+});
+
+t.test('pictures of every kind are seen as they look', async (t) => {
+  const picture = sharp(shapes).removeAlpha();
+  const { width, height } = await sharp(shapes).metadata();
+  const turned = await picture.clone().rotate(90).withMetadata({ orientation: 8 }).png().toBuffer();
+  const asked: [string, Buffer, boolean][] = [
+    ['turned by its EXIF', turned, true],
+    ['16 bits', await picture.clone().toColourspace('rgb16').png().toBuffer(), true],
+    ['lossless WebP', await picture.clone().webp({ lossless: true }).toBuffer(), true],
+    ['with alpha, which is left out', await picture.clone().ensureAlpha(0.3).png().toBuffer(), true],
+    ['grey', await picture.clone().greyscale().png().toBuffer(), false],
+    ['CMYK', await picture.clone().toColourspace('cmyk').jpeg().toBuffer(), false],
+    ['a GIF', await picture.clone().gif().toBuffer(), false],
+  ];
+  t.ok(width > 0 && height > 0);
+  const expected = await chat([shapes]);
+  for (const [name, bytes, same] of asked) {
+    const seen = await chat([bytes]);
+    t.equal(seen.usage!.prompt_tokens, expected.usage!.prompt_tokens, name);
+    if (same) t.same(logprobs(seen), logprobs(expected), `${name}: the same picture`);
+  }
+});

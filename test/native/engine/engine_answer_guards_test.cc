@@ -1,0 +1,120 @@
+// What keeps an answer in shape while it is sampled: markers where they belong, and no loops.
+#include <string>
+
+#include "engine/text/marker_bans.h"
+#include "engine_fixture.h"
+
+namespace monolith::testing {
+namespace {
+
+constexpr TokenId kOpen = 301, kClose = 302, kSaid = 303;
+
+GenerationRequest simple_request(int prompt_tokens, int max_tokens, int family) {
+  GenerationRequest request;
+  request.prompt = test_prompt(prompt_tokens, family);
+  request.max_tokens = max_tokens;
+  request.ignore_eos = true;
+  request.sampling.seed = 5;
+  return request;
+}
+
+// A model that would say its close marker, or else its open marker, or else the same word for ever.
+GenerationRequest eager_request(const Engine& engine, int budget) {
+  GenerationRequest request = simple_request(5, 40, 1);
+  const auto marker = [&](TokenId token) { return Marker{std::string(engine.tokenizer().bytes(token)), token}; };
+  request.reasoning.open = marker(kOpen);
+  request.reasoning.close = marker(kClose);
+  request.reasoning.budget = budget;
+  request.sampling.logit_bias = {{kClose, 100.0f}, {kOpen, 90.0f}, {kSaid, 80.0f}};
+  request.sampling.temperature = 0;
+  return request;
+}
+
+std::string times(std::string_view text, int n) {
+  std::string all;
+  for (int i = 0; i < n; ++i) all += text;
+  return all;
+}
+
+// The processor at once, in the manner of a device, and with guesses whatever they cost.
+std::vector<EngineSetup> setups() {
+  std::vector<EngineSetup> all(3);
+  all[1].asynchronous = true;
+  all[2].options.speculation = Speculation::kAlways;
+  return all;
+}
+
+ChoiceOutcome outcome_of(Engine& engine, Consumer& consumer, const GenerationRequest& request) {
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  CHECK(!engine.tokenizer().is_end_of_generation(kSaid));
+  return consumer.outcomes()[id].choices[0];
+}
+
+void check_markers(const EngineSetup& setup) {
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const std::string said(engine->tokenizer().bytes(kSaid));
+  for (const int budget : {-1, 30}) {
+    GenerationRequest request = eager_request(*engine, budget);
+    request.marker_bans = make_marker_bans(request, engine->tokenizer());
+    const ChoiceOutcome thinking = outcome_of(*engine, consumer, request);
+    CHECK_EQ(thinking.content, times(said, 38));
+    CHECK_EQ(thinking.reasoning_tokens, 2u);
+    CHECK_EQ(thinking.completion_tokens, 40u);
+  }
+  GenerationRequest request = eager_request(*engine, 0);
+  request.marker_bans = make_marker_bans(request, engine->tokenizer());
+  const ChoiceOutcome plain = outcome_of(*engine, consumer, request);
+  CHECK_EQ(plain.content, times(said, 40));
+  CHECK_EQ(plain.reasoning_tokens, 0u);
+  // Without the bans they stand in the answer.
+  const ChoiceOutcome loose = outcome_of(*engine, consumer, eager_request(*engine, 0));
+  CHECK(loose.content.find(engine->tokenizer().bytes(kClose)) != std::string::npos);
+}
+
+void check_loops(const EngineSetup& setup) {
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  GenerationRequest request = simple_request(5, 60, 1);
+  request.sampling.logit_bias = {{kSaid, 100.0f}};
+  const std::string said(engine->tokenizer().bytes(kSaid));
+  const ChoiceOutcome free = outcome_of(*engine, consumer, request);
+  CHECK_EQ(free.content, times(said, 60));
+  CHECK(free.reason == FinishReason::kMaxTokens);
+  request.max_repeats = 3;
+  const ChoiceOutcome ended = outcome_of(*engine, consumer, request);
+  CHECK_EQ(ended.content, times(said, 16));
+  CHECK_EQ(ended.completion_tokens, 16u);
+  CHECK(ended.reason == FinishReason::kRepetition);
+}
+
+}  // namespace
+
+TEST(markers_are_sampled_only_where_they_mean_something) {
+  for (const EngineSetup& setup : setups()) check_markers(setup);
+}
+
+TEST(an_answer_ends_where_it_repeats_itself) {
+  for (const EngineSetup& setup : setups()) check_loops(setup);
+}
+
+TEST(what_closes_a_call_is_kept_out_where_no_call_is_open_and_what_ends_the_turn_never_is) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  GenerationRequest request = simple_request(5, 4, 1);
+  request.sampling.banned = {7};
+  request.calls.open.token = kOpen;
+  request.calls.close.token = kClose;
+  const MarkerBans bans = make_marker_bans(request, engine->tokenizer());
+  CHECK((bans.content == std::vector<TokenId>{7, kClose}));
+  CHECK((bans.undecided == std::vector<TokenId>{7, kClose}));
+  CHECK((bans.call == std::vector<TokenId>{7}));
+  CHECK((bans.reasoning == std::vector<TokenId>{7}));
+  request.calls.close.token = engine->tokenizer().eos();
+  CHECK((make_marker_bans(request, engine->tokenizer()).content == std::vector<TokenId>{7}));
+}
+
+}  // namespace monolith::testing

@@ -1,0 +1,57 @@
+// The first minute on the page, in a real browser: what the embedded models are and what to say to them, and how an
+// operator gets a real one.
+
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'tap';
+import { embeddedModel, startMonolith } from '../e2e/monolith.js';
+import { noBrowser, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
+import { dashboardClient } from '../support/dashboard-client.js';
+import { startHub } from '../support/hub-server.js';
+
+test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
+  const hub = await startHub({ 'acme/tiny-GGUF': { files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel) } } });
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-first-'));
+  const server = await startMonolith({ env: { HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(folder, 'hub'), MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
+  const owner = dashboardClient(server.url);
+  await owner.signUp({ email: 'owner@example.com' });
+  const browser = await openBrowser();
+  t.teardown(async () => {
+    await browser.close();
+    await server.stop();
+    await hub.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const { context, page, problems } = await openWindow(browser, server.url);
+  await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+
+  await t.test('the playground says what its models are, and suggests what they can answer', async (t) => {
+    await page.goto('/dashboard/playground');
+    await page.getByText('A small demonstration model, trained here').waitFor();
+    for (const idea of ['Hello!', 'Who are you?', 'What is the capital of France?', 'What is 7 plus 5?', 'List three fruits.']) t.equal(await page.getByRole('button', { name: idea, exact: true }).count(), 1, idea);
+    t.equal(await overflow(page), 0);
+    await screenshots(page, 'playground-first', { fullPage: false });
+    await page.getByRole('button', { name: 'Hello!', exact: true }).click();
+    await page.getByRole('article', { name: /^Answer of/ }).last().getByLabel('Usage').waitFor();
+  });
+
+  await t.test('an operator fetches a real one, and sees what it would take', async (t) => {
+    await page.goto('/dashboard/operator/models');
+    await page.getByText('Nothing was fetched yet').waitFor();
+    const field = page.getByLabel('Fetch a model', { exact: true }).and(page.locator('input'));
+    await field.fill('nonsense');
+    await page.getByRole('button', { name: 'Fetch', exact: true }).click();
+    await page.getByText(/"nonsense" names no model/).waitFor();
+    await field.fill('acme/tiny-GGUF');
+    await page.getByRole('button', { name: 'Fetch', exact: true }).click();
+    const row = page.getByRole('row', { name: /acme\/tiny-GGUF:Q8_0/ });
+    await row.waitFor();
+    t.match(await row.innerText(), /llama.*Yes/s);
+    await page.getByText('Done', { exact: true }).waitFor();
+    t.equal(await overflow(page), 0);
+    await screenshots(page, 'operator-disk');
+  });
+
+  t.same(problems, []);
+});
