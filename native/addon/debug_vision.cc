@@ -1,5 +1,6 @@
 #include "addon/debug_vision.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,7 @@
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
-#include "engine/diagnose/debug_vision.h"
+#include "engine/diagnose/debug_vision_logits.h"
 
 namespace monolith::addon {
 namespace {
@@ -17,6 +18,12 @@ namespace {
 constexpr size_t kMaxPromptBytes = size_t{1} << 24;
 constexpr uint32_t kMaxImages = 256;
 constexpr int kMaxSide = 1 << 16;
+constexpr int kMaxContinued = 1 << 16;
+
+struct Answer {
+  DebugVision vision;
+  std::optional<DebugVisionLogits> logits;
+};
 
 Napi::Value hex(Napi::Env env, const ContentHash& hash) {
   char text[33];
@@ -60,7 +67,23 @@ Napi::Object to_object(Napi::Env env, const DebugVisionEntry& entry, int64_t row
   return object;
 }
 
-Napi::Value to_value(Napi::Env env, const DebugVision& vision) {
+Napi::Value to_float32_array(Napi::Env env, const std::vector<float>& values) {
+  Napi::Float32Array array = Napi::Float32Array::New(env, values.size());
+  if (!array.IsEmpty()) std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+Napi::Value to_value(Napi::Env env, const DebugVisionLogits& logits) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("logits", to_float32_array(env, logits.logits));
+  object.Set("tokens", to_int32_array(env, logits.tokens));
+  object.Set("margins", to_float32_array(env, logits.margins));
+  object.Set("lastLogits", to_float32_array(env, logits.last_logits));
+  return object;
+}
+
+Napi::Value to_value(Napi::Env env, const Answer& answer) {
+  const DebugVision& vision = answer.vision;
   Napi::Object object = Napi::Object::New(env);
   Napi::Array grids = Napi::Array::New(env, vision.grids.size()), sequence = Napi::Array::New(env, vision.sequence.size());
   for (uint32_t i = 0; i < vision.grids.size(); ++i) {
@@ -75,6 +98,7 @@ Napi::Value to_value(Napi::Env env, const DebugVision& vision) {
   object.Set("sequence", sequence);
   object.Set("nTokens", Napi::Number::New(env, vision.n_tokens));
   object.Set("nPositions", Napi::Number::New(env, vision.next_position));
+  object.Set("continuation", answer.logits ? to_value(env, *answer.logits) : env.Null());
   return object;
 }
 
@@ -97,15 +121,27 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
       arguments.reject(pixels, "must have width * height * 3 bytes");
     images[i].pixels.assign(bytes.begin(), bytes.end());
   }
+  const auto continue_tokens = static_cast<int>(arguments.integer(arguments.argument(5, "continueTokens"), 0, kMaxContinued));
   if (!arguments.ok()) return info.Env().Undefined();
   return promise_of(
       info.Env(),
-      [=, images = std::move(images)]() -> Result<DebugVision> {
+      [=, images = std::move(images)]() -> Result<Answer> {
         auto backend = make_backend(options);
         if (!backend) return backend.error();
-        return debug_vision(text_path, options.file(), vision_path, **backend, prompt, images);
+        auto vision = debug_vision(text_path, options.file(), vision_path, **backend, prompt, images);
+        if (!vision) return vision.error();
+        Answer answer{std::move(*vision), {}};
+        if (continue_tokens == 0) return answer;
+        // A backend keeps what it allocates: the text model gets one of its own, with working memory of its own size.
+        auto other = make_backend(options);
+        if (!other) return other.error();
+        const DebugVisionLogitsOptions debug{.kv_type = options.kv_type, .max_batch_tokens = for_backend(options, **other).engine.max_batch_tokens, .file = options.file()};
+        auto logits = debug_vision_logits(text_path, **other, debug, answer.vision, continue_tokens);
+        if (!logits) return logits.error();
+        answer.logits = std::move(*logits);
+        return answer;
       },
-      [](Napi::Env env, DebugVision&& vision) { return to_value(env, vision); });
+      [](Napi::Env env, Answer&& answer) { return to_value(env, answer); });
 }
 
 }  // namespace monolith::addon

@@ -18,7 +18,10 @@ export async function debugVision(file: string, values: ReadonlyMap<string, stri
   const images = await Promise.all(paths.map(decoded));
   const exact = values.has('--exact');
   const options: LoadOptions = { ...loadOptions(config), ...(exact ? { arithmetic: 'exact', kvType: 'f32' } : {}) };
-  const result = await ofAddon(() => loadAddon().debugVision(file, vision, options, prompt, images));
+  const count = values.get('--continue') ?? '0';
+  if (!/^\d{1,4}$/.test(count)) throw new UsageError(`debug: --continue takes a number of tokens, not "${count}"`);
+  const result = await ofAddon(() => loadAddon().debugVision(file, vision, options, prompt, images, Number(count)));
+  const { continuation } = result;
   const embeddings = result.sequence.flatMap((entry) => (entry.tokens === undefined ? [floats(entry.embeddings)] : []));
   process.stdout.write(`${JSON.stringify({
     model: file,
@@ -31,6 +34,11 @@ export async function debugVision(file: string, values: ReadonlyMap<string, stri
     n_tokens: result.nTokens,
     next_position: result.nPositions,
     embeddings_std: moments(embeddings).std,
+    ...(continuation === null ? {} : {
+      logits: base64(continuation.logits),
+      ...moments([continuation.logits]),
+      greedy: { tokens: Array.from(continuation.tokens), margins: Array.from(continuation.margins), last_logits: base64(continuation.lastLogits) },
+    }),
   })}\n`);
   return 0;
 }
@@ -71,6 +79,7 @@ async function decoded(path: string): Promise<RgbImage> {
   }
 }
 
+const base64 = (values: Float32Array): string => Buffer.from(values.buffer, values.byteOffset, values.byteLength).toString('base64');
 const floats = (bytes: Uint8Array): Float32Array => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
 function moments(rows: readonly Float32Array[]): { mean: number; std: number } {

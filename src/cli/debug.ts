@@ -18,7 +18,7 @@ tokens: the token ids of the text on stdin. --no-special: without the tokens the
 logits: the full logits after the tokens 0 … position, for each position (default: the last), and with
         --continue the N tokens that greedy decoding appends. --exact: unrounded activations, F32 KV.
 vision: what the pair makes of the prompt and its pictures, one for each <__media__>: tokens and pieces in order, with
-        the hash of their pixels and their embeddings.
+        the hash of their pixels and their embeddings; with --continue the logits behind it and N tokens of greedy decoding.
 
 Engine settings (--isa, --threads, …) apply.
 `;

@@ -379,6 +379,7 @@ export interface DebugVision {
   sequence: (DebugVisionTokens | DebugVisionPiece)[];
   nTokens: number;
   nPositions: number;
+  continuation: { logits: Float32Array; tokens: Int32Array; margins: Float32Array; lastLogits: Float32Array } | null;
 }
 
 /** Opens a tokenizer alone, without weights (vocabulary-only files work). */
@@ -402,7 +403,7 @@ export interface Addon {
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(path: string, options: LoadOptions, ids: Int32Array, positions: Int32Array, continueTokens: number): Promise<DebugLogits>;
   /** What a pair of a text model and a vision file makes of a prompt with `<__media__>` where each image comes. */
-  debugVision(path: string, visionPath: string, options: LoadOptions, prompt: string, images: readonly RgbImage[]): Promise<DebugVision>;
+  debugVision(path: string, visionPath: string, options: LoadOptions, prompt: string, images: readonly RgbImage[], continueTokens: number): Promise<DebugVision>;
   /**
    * Locks an open file for whoever holds this descriptor: false if another one has it. The kernel drops the lock when
    * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.

@@ -18,8 +18,9 @@ interface Entry {
   embedding_rows: 'all' | number[]; embedding_size: number; part: string; row?: number; attention: string; n_tokens: number; n_positions: number;
   positions_y?: number[]; width: number;
 }
-interface Case { name: string; prompt: string; images: string[]; sequence: Entry[]; n_tokens: number; next_position: number; grids: number[][]; embeddings_std: number }
-interface Pair { text_model: string; mmproj: string; tolerance: { embeddings: { f32: [number, number] } }; cases: Case[] }
+interface Case { name: string; prompt: string; images: string[]; sequence: Entry[]; n_tokens: number; next_position: number; grids: number[][]; embeddings_std: number;
+  logits: string; std: number; greedy: { tokens: number[]; margins: number[]; last_logits: string } }
+interface Pair { text_model: string; mmproj: string; tolerance: Record<'embeddings' | 'logits', { f32: [max: number, rms: number] }>; cases: Case[] }
 
 const debug = (args: string[]): { status: number | null; out: string; err: string } => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'debug', 'vision', ...args], { encoding: 'utf8', maxBuffer: 1 << 28 });
@@ -46,7 +47,7 @@ for (const name of ['idefics3', 'qwen3vl', 'gemma3']) {
     const root = folder as string;
     const pair = JSON.parse(readFileSync(join(root, 'cases', `${name}.json`), 'utf8')) as Pair;
     const one = pair.cases.find((each) => each.name === 'two') as Case;
-    const args = ['--model', join(root, 'models', pair.text_model), '--vision', join(root, 'models', pair.mmproj), '--prompt', one.prompt, '--exact'];
+    const args = ['--model', join(root, 'models', pair.text_model), '--vision', join(root, 'models', pair.mmproj), '--prompt', one.prompt, '--exact', '--continue', '16'];
     const { status, out, err } = debug([...args, ...one.images.flatMap((image) => ['--image', join(root, 'images', image)])]);
     t.equal(status, 0, err);
     const seen = JSON.parse(out) as Case;
@@ -65,6 +66,16 @@ for (const name of ['idefics3', 'qwen3vl', 'gemma3']) {
       const worst = floats(got, expected.embedding_rows).reduce((most, value, i) => Math.max(most, Math.abs(value - (wanted[i] ?? NaN))), 0);
       t.ok(worst / one.embeddings_std <= pair.tolerance.embeddings.f32[0], `${worst}`);
     });
+    const most = pair.tolerance.logits.f32[0];
+    const off = (got: string, expected: string): number => {
+      const wanted = Buffer.from(expected, 'base64'), bytes = Buffer.from(got, 'base64');
+      t.equal(bytes.length, wanted.length);
+      return Array.from({ length: wanted.length / 4 }, (_, i) => Math.abs(bytes.readFloatLE(4 * i) - wanted.readFloatLE(4 * i))).reduce((a, b) => Math.max(a, b)) / one.std;
+    };
+    t.ok(off(seen.logits, one.logits) <= most, 'logits');
+    const leaves = one.greedy.margins.findIndex((margin) => margin < 2 * most * one.std);
+    t.same(seen.greedy.tokens.slice(0, leaves < 0 ? 16 : leaves), one.greedy.tokens.slice(0, leaves < 0 ? 16 : leaves));
+    if (leaves < 0) t.ok(off(seen.greedy.last_logits, one.greedy.last_logits) <= most, 'logits that chose the last token');
     t.end();
   });
 }
