@@ -43,7 +43,7 @@ Status read_angles(const GgufFile& file, const MetadataReader& read, int max_con
   if (!scaled) return scaled.error();
   const std::vector<double> plain = plain_rope_frequencies(dims, *base);
   scaled->magnitude = 1.0f;   // YaRN changes angles alone
-  for (const RopeSet& set : {RopeSet{.n_dims = dims, .inverse_frequency = {plain.begin(), plain.end()}}, *scaled}) {
+  for (const RopeSet& set : {RopeSet{.n_dims = dims, .inverse_frequency = {plain.begin(), plain.end()}, .axes = {}}, *scaled}) {
     RopeSet back = set;
     for (float& frequency : back.inverse_frequency) frequency = -frequency;
     params.ropes.push_back(set);
