@@ -179,7 +179,7 @@ t.test('counting equals the usage of the real call, with tools, results, images 
     t.equal(inputTokens(prepared), counted);
     t.same(lasting(await client.messages.stream({ ...body, max_tokens: 0 }).finalMessage()), lasting(prepared));
   }
-  t.match(await failure(client.messages.create({ ...plain, messages: [{ role: 'user', content: [image] }] })), { status: 400, errorCode: 'unsupported_content', message: /Could not process image/, error: { error: { param: 'messages[0].content[0]' } } });
+  t.match(await failure(client.messages.create({ ...plain, messages: [{ role: 'user', content: [image] }] })), { status: 400, errorCode: 'model_not_vision', message: /Could not process image/, error: { error: { param: 'messages[0].content[0]' } } });
 });
 
 t.test('what max_tokens 0 prepared is read from the cache', async (t) => {

@@ -230,7 +230,7 @@ t.test('history with malformed arguments, images for a model without eyes', asyn
     t.equal(answer.choices[0]!.message.content, said('T').content, JSON.stringify(text));
   }
   const image: Message = { role: 'user', content: [{ type: 'text', text: 'A: see' }, { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] };
-  await t.rejects(client.chat.completions.create({ ...base, messages: [image] }), { status: 422, code: 'unsupported_content', param: 'messages[0].content[1]' });
+  await t.rejects(client.chat.completions.create({ ...base, messages: [image] }), { status: 422, code: 'model_not_vision', param: 'messages[0].content[1]' });
 });
 
 t.test('nothing is left running', async (t) => {

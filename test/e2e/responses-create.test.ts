@@ -251,7 +251,7 @@ t.test('images stay in the chain', async (t) => {
   t.ok(third.usage!.input_tokens > without.usage!.input_tokens, 'the image counts');
   t.ok(third.usage!.input_tokens_details.cached_tokens > 0);
   await t.rejects(see({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] }] }), { status: 422, code: 'unsupported_image_format', param: 'input[0].content[0]' });
-  await t.rejects(create('', { previous_response_id: first.id, input: 'x', model: 'clarke-1.0' }), { status: 422, code: 'unsupported_content', param: 'previous_response_id' });
+  await t.rejects(create('', { previous_response_id: first.id, input: 'x', model: 'clarke-1.0' }), { status: 422, code: 'model_not_vision', param: 'previous_response_id' });
 });
 
 t.test('only preparing the prefix cache', async (t) => {
@@ -272,7 +272,7 @@ t.test('refusals arrive as the client expects them', async (t) => {
     [{ temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
     [{ input: [{ type: 'wish' }] }, 400, 'unknown_variant', 'input[0].type'],
     [{ input: 'many words '.repeat(5_000) }, 400, 'context_length_exceeded', 'input'],
-    [{ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] }] }, 422, 'unsupported_content', 'input[0].content[0]'],
+    [{ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] }] }, 422, 'model_not_vision', 'input[0].content[0]'],
     [{ logit_bias: { 99_999: 1 } }, 422, 'invalid_value', 'logit_bias'],
     [{ conversation: 'conv_1' }, 422, 'unsupported_parameter', 'conversation'],
   ];

@@ -42,7 +42,7 @@ t.test('health and metrics', async (t) => {
 t.test('models in the chat shape', async (t) => {
   const list = await (await get('/v1/models')).json() as { data: Record<string, unknown>[] };
   t.same(list.data.map((model) => model['id']), ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
-  t.match(list.data[0], { object: 'model', owned_by: 'organization', shutdown_date: null, lifecycle: 'active', default_reasoning_effort: 'medium' });
+  t.match(list.data[0], { object: 'model', owned_by: 'organization', shutdown_date: null, lifecycle: 'active', default_reasoning_effort: 'none' });
   t.equal(list.data[0]?.['context_window'], list.data[0]?.['max_model_len']);
   t.equal(list.data[0]?.['context_window'], list.data[0]?.['context_length']);
   t.same(await (await get('/v1/models/hal-1.0')).json(), list.data[0]);

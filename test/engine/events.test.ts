@@ -72,7 +72,7 @@ t.test('what is wrong is named, and what came before it delivered', async (t) =>
     ['a size past the end', patch(started, 0, 400), /size 400 exceeds/],
     ['an unknown kind', record(1, [9, 0, 0, 0]), /unknown kind 9/],
     ['an unknown section', record(1, [2, 0, 3, 0], ['u32', 0], ...text('')), /unknown section 3/],
-    ['an unknown reason', record(1, [3, 0, 5, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]), /unknown finish reason 5/],
+    ['an unknown reason', record(1, [3, 0, 6, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]), /unknown finish reason 6/],
     ['failure code 0', record(1, [4, 0, 0, 0], ...text('')), /unknown failure code 0/],
     ['too few fields', record(1, [1, 0, 0, 0], ['u32', 1]), /shorter than its kind/],
     ['too many fields', record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['u32', 1]), /4 bytes too many/],

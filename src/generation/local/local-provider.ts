@@ -99,6 +99,8 @@ export class LocalProvider implements Provider {
     const { sampling } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
+    // What rules bind ends by them, and may repeat itself until then: a row of zeros, an id of one digit.
+    const bound = grammars.format !== null || request.toolChoice.mode === 'required';
     return {
       prompt: prompt.tokens,
       images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
@@ -121,7 +123,7 @@ export class LocalProvider implements Provider {
       ignoreEos: request.ignoreEos,
       // Who writes in channels ends every part with what else closes the reasoning.
       markersInPlace: markers?.turn === undefined,
-      ...(this.model.max_repeats == null || request.ignoreEos ? {} : { maxRepeats: this.model.max_repeats }),
+      ...(this.model.max_repeats == null || request.ignoreEos || bound ? {} : { maxRepeats: this.model.max_repeats }),
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
