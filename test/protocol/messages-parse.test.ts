@@ -307,6 +307,6 @@ t.test('a large body of wrong or many things is refused quickly', async (t) => {
     const [found] = refusal(change);
     const ms = spent();
     t.equal(found, code, name);
-    t.ok(ms < 500, `${name}: ${ms.toFixed()} ms`);
+    t.ok(ms < 1_500, `${name}: ${ms.toFixed()} ms`);
   }
 });

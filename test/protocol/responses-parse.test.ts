@@ -207,6 +207,6 @@ t.test('32 MiB of nonsense is refused at once', async (t) => {
     const spent = cpuTime();
     t.not(outcome(body), 'ok', name);
     const ms = spent();
-    t.ok(ms < 900, `${name}: ${ms.toFixed()} ms`);
+    t.ok(ms < 1_500, `${name}: ${ms.toFixed()} ms`);
   }
 });

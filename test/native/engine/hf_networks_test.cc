@@ -345,7 +345,7 @@ std::vector<FolderCase> folder_cases() {
        R"(,"rope_scaling":{"rope_type":"default","type":"default","mrope_section":[2,3,3]})"},
       {qwen3vl(), "Qwen3VLForConditionalGeneration",
        R"(,"rope_scaling":{"mrope_interleaved":true,"mrope_section":[3,3,2],"rope_type":"default"},)"
-       R"("vision_config":{"deepstack_visual_indexes":[5,11,17]})"},
+       R"("vision_config":{"deepstack_visual_indexes":[5,11]})"},
       {qwen3moe("qwen3vlmoe"), "Qwen3VLMoeForConditionalGeneration",
        R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"norm_topk_prob":true,"mlp_only_layers":[],)"
        R"("rope_scaling":{"mrope_interleaved":true,"mrope_section":[3,3,2],"rope_type":"default"})"},

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/matrix_data.h"
+#include "backend/cpu/machine/isa.h"
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
 #include "check.h"
@@ -35,7 +36,9 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
 
 // Weights of the types that files of such models have: experts of MXFP4 or 8 bits, all else 8 bits or BF16 where rows
 // are no whole blocks; or all of one type.
+// Where the processor has no products of BF16 it does not round what they read, as the device does: F32 there.
 void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
+  const TensorType odd = cpu_has_avx512_bf16() ? TensorType::kBF16 : TensorType::kF32;
   uint64_t seed = 0;
   for (auto& [name, tensor] : model.tensors) {
     const bool is_router = name.find("ffn_gate_inp") != std::string::npos;
@@ -43,7 +46,7 @@ void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
     const auto cols = static_cast<int64_t>(tensor.dims[0]);
     const auto rows = static_cast<int64_t>(tensor.dims[1] * (tensor.dims.size() > 2 ? tensor.dims[2] : 1));
     tensor.type = type                     ? *type
-                  : cols % 32 != 0         ? TensorType::kBF16
+                  : cols % 32 != 0         ? odd
                   : cols % 256 == 0        ? TensorType::kQ4_K
                   : tensor.dims.size() > 2 ? TensorType::kMXFP4
                                            : TensorType::kQ8_0;
