@@ -205,7 +205,7 @@ t.test('images are shown on demand, from the bytes that were kept', async (t) =>
     await responses.close();
   });
   const next = await create({ previous_response_id: saved.id, model: undefined as never, input: 'A: x' }).catch((error: unknown) => error);
-  t.match(next, { code: 'unsupported_content' }, 'the chain has them');
+  t.match(next, { code: 'model_not_vision' }, 'the chain has them');
   const parts = async (query: string) => ((await get(server, `/v1/responses/${saved.id}/input_items?${query}`)).body as { data: { content: object[] }[] }).data[0]!.content;
   t.same(await parts(''), [{ type: 'input_image', image_url: null, detail: 'low' }, { type: 'input_image', image_url: null, detail: 'auto' }]);
   t.same(await parts('include[]=message.input_image.image_url'), [
