@@ -33,7 +33,7 @@ for (const threads of [1, 2]) {
     t.match(await refusal(owner.post('/operator/pulls', { model: 'tiny' })), { status: 422, code: 'invalid_value' });
     const member = client();
     await member.signUp({ email: 'plain@example.com' });
-    for (const refused of [member.get('/operator/disk'), member.post('/operator/pulls', { model: 'acme/tiny-GGUF' }), member.delete('/operator/pulls/x')]) t.match(await refusal(refused), { status: 403, code: 'role_not_allowed' });
+    for (const refused of await Promise.all([member.get('/operator/disk'), member.post('/operator/pulls', { model: 'acme/tiny-GGUF' }), member.delete('/operator/pulls/x')].map(refusal))) t.match(refused, { status: 403, code: 'role_not_allowed' });
 
     const tiny = await owner.post<ModelPull>('/operator/pulls', { model: 'acme/tiny-GGUF' });
     t.match(tiny, { model: 'acme/tiny-GGUF', state: 'running', error: null });
