@@ -163,6 +163,13 @@ export const settings = {
     aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days hourly sums of usage are kept.'),
   },
 
+  requests: {
+    days: setting(kind.integer(0, 365), 7, 'Days the request log is kept; 0 for none. Prompts and answers are in it only of organizations that turn that on.'),
+    max_rows: setting(kind.integer(1_000, 1e8), 500_000, 'Most requests in the request log; beyond that the oldest go.'),
+    max_bytes: setting(kind.bytes(1_048_576, 2 ** 40), 536_870_912, 'Most bytes of the request log, about; beyond that the oldest go.'),
+    text_characters: setting(kind.integer(100, 1e6), 32_768, 'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.'),
+  },
+
   metrics: {
     token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator\'s API key does.', { secret: true, shown: 'none' }),
     public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
