@@ -244,6 +244,9 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
     return invalid("min_tokens must be from 0 to max_tokens, which is " + std::to_string(request.max_tokens));
   if (request.max_repeats < 0 || request.max_repeats > kMaxRepeats)
     return invalid("max_repeats must be from 0 (off) to " + std::to_string(kMaxRepeats));
+  if (request.format_head.size() > static_cast<size_t>(kMaxCallTokens))
+    return invalid("format_head has more than " + std::to_string(kMaxCallTokens) + " tokens");
+  if (Status status = check_tokens("format_head", request.format_head, n_vocab); !status) return status;
   return check_calls(request.calls, n_vocab);
 }
 
