@@ -54,7 +54,9 @@ import { LmdbSealerState } from './sealing/lmdb-sealer-state.js';
 import { openSealer } from './sealing/open-sealer.js';
 import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
+import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
+import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -222,7 +224,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id)]) };
 
   if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
-  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
+  const history = new LmdbLiveHistory(store);
+  const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
+  undo.add(() => liveRecorder?.close());
+  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
@@ -242,7 +247,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => pulls.close());
   const operator: OperatorDeps = {
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
