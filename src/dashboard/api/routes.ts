@@ -11,6 +11,7 @@ import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
 import { ownAccountRoutes } from './own-account.js';
 import { playgroundRoutes } from './playground.js';
+import { requestRoutes } from './requests.js';
 import { secondFactorRoutes } from './second-factor.js';
 import { signInRoutes } from './sign-in.js';
 import { signUpRoutes } from './sign-up.js';
@@ -35,5 +36,6 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...requestRoutes(deps),
   ];
 }
