@@ -140,6 +140,7 @@ export const settings = {
 
   accounts: {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
+    operator_second_factor: setting(kind.choice('optional', 'required'), 'optional', 'Whether operators need a second factor: without one, their own pages and API are closed to them until they turn it on.'),
     organizations_per_user: setting(kind.integer(1, 50), 5, 'Organizations one person may own: each has limits of its own. Operators may own more.'),
   },
 
@@ -162,6 +163,13 @@ export const settings = {
   usage: {
     row_days: setting(kind.integer(1, 36_500), 90, 'Days a row of usage per request is kept.'),
     aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days hourly sums of usage are kept.'),
+  },
+
+  requests: {
+    days: setting(kind.integer(0, 365), 7, 'Days the request log is kept; 0 for none. Prompts and answers are in it only of organizations that turn that on.'),
+    max_rows: setting(kind.integer(1_000, 1e8), 500_000, 'Most requests in the request log; beyond that the oldest go.'),
+    max_bytes: setting(kind.bytes(1_048_576, 2 ** 40), 536_870_912, 'Most bytes of the request log, about; beyond that the oldest go.'),
+    text_characters: setting(kind.integer(100, 1e6), 32_768, 'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.'),
   },
 
   metrics: {
