@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/tower_operations.h"
 #include "base/half.h"
 #include "check.h"
 #include "formats/gguf/quantize.h"
@@ -149,7 +150,9 @@ double distance(const Seen& a, const Seen& b) {
 }
 
 TEST(fast_towers_are_about_as_exact_as_floats_of_sixteen_bits_and_cut_alike) {
-  const bool has_integers = (*make_cpu_backend({}))->towers()->has_fixed16(64);
+  const auto backend = make_cpu_backend({});
+  REQUIRE(backend.ok());
+  const bool has_integers = (*backend)->towers()->has_fixed16(64);
   for (const char* type : kProjectorNames)
     for (const TensorType stored : {TensorType::kF16, TensorType::kBF16}) {
       const TinyVision model = in_sixteen_bits(type, stored);
