@@ -140,6 +140,7 @@ export const settings = {
 
   accounts: {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
+    operator_second_factor: setting(kind.choice('optional', 'required'), 'optional', 'Whether operators need a second factor: without one, their own pages and API are closed to them until they turn it on.'),
     organizations_per_user: setting(kind.integer(1, 50), 5, 'Organizations one person may own: each has limits of its own. Operators may own more.'),
   },
 
