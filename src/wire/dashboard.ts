@@ -18,6 +18,8 @@ export interface UserObject {
   id: string; email: string; name: string; email_verified: boolean;
   /** May see the operator's pages: the first user is one. */
   operator: boolean;
+  /** A code is asked for at each sign-in. */
+  second_factor: boolean;
   created_at: string; last_login_at: string | null;
 }
 
@@ -73,9 +75,28 @@ export interface AuditEntry {
   target: string | null; ip: string | null; detail: Record<string, unknown>;
 }
 
+/** POST …/login: signed in, or the ticket with which POST …/login/code goes on. */
+export type LoginAnswer = { user: UserObject } | { second_factor: { ticket: string; expires_at: string } };
+
+/** GET …/second-factor */
+export interface SecondFactorState {
+  enabled: boolean; since: string | null; recovery_codes_left: number;
+  /** Of an operator, where the setting asks it of them. */
+  required: boolean;
+}
+/** POST …/second-factor/begin: for an authenticator app, as text and as what its QR code says. */
+export interface SecondFactorProposal { secret: string; uri: string }
+/** The only answers that have them. */
+export interface RecoveryCodes { recovery_codes: string[] }
+
+/** POST …/email/change. Not sent: the address is changed already. */
+export interface EmailChange { email: string; confirmation_sent: boolean }
+
 /** GET /dashboard/api/me */
 export interface Me {
   user: UserObject;
+  /** An operator who has to turn the second factor on before the operator pages open. */
+  second_factor_missing: boolean;
   csrf_token: string;
   organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
 }
