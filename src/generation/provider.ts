@@ -28,6 +28,8 @@ export interface Provider {
   readonly fingerprint: string;
   /** Whether the model has a mode of reasoning. */
   readonly reasons: boolean;
+  /** prepare() decodes every image of the request, and refuses the damaged; otherwise nobody does but the loader of images. */
+  readonly decodesImages: boolean;
 
   /** The model's vocabulary; absent where it is not ours to use. */
   readonly vocabulary?: Vocabulary | undefined;

@@ -64,12 +64,12 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
 
 interface LoadedRequest { provider: Provider; request: GenerationRequest }
 
-/** A request with its images loaded, beside the provider that takes it. Throws ApiError 422, 503; the signal's reason. */
-async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
+/** A request with its images loaded, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
+async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined, forPrompt = false): Promise<LoadedRequest> {
   await model.awake(signal);
   const provider = model.ready();
   provider.check(request);
-  const messages = await deps.images.load(request.messages, askerOf(caller, signal));
+  const messages = await deps.images.load(request.messages, askerOf(caller, signal), forPrompt && provider.decodesImages);
   return { provider, request: messages === request.messages ? request : { ...request, messages } };
 }
 
@@ -113,7 +113,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   let prepared: PreparedGeneration;
   const signal = signalOf(caller);
   try {
-    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal));
+    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal, true));
     prepared = await provider.prepare(request, askerOf(caller, signal));
   } catch (error) {
     if (caller.aborted) return null;

@@ -31,6 +31,7 @@ export class LocalProvider implements Provider {
   readonly fingerprint: string;
   readonly reasons: boolean;
   readonly vocabulary: Vocabulary;
+  readonly decodesImages: boolean;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
 
@@ -41,6 +42,7 @@ export class LocalProvider implements Provider {
     this.contextWindow = this.prompter.contextWindow;
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
     this.reasons = this.prompter.markers !== null;
+    this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     this.#texts = new TokenTexts(engine);
     this.vocabulary = new EngineVocabulary(engine, this.#texts);
