@@ -175,6 +175,7 @@ export const settings = {
   metrics: {
     token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator\'s API key does.', { secret: true, shown: 'none' }),
     public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
+    names: setting(kind.choice('both', 'monolith', 'vllm'), 'both', 'Whose names /metrics has: our own, those that boards and gateways made for vLLM read, or both.'),
   },
 } as const satisfies SettingTree;
 

@@ -23,6 +23,7 @@ export class Instruments {
 
   readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step.', LATENCY);
   readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
+  readonly decode = this.histogram('monolith_decode_seconds', 'Time from a choice\'s first token to its last.', LATENCY);
   readonly ttft = this.histogram('monolith_time_to_first_token_seconds', 'Time from receiving a request to its first token.', LATENCY);
   readonly itl = new HistogramCounts(
     'monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY, ['model', 'endpoint'],

@@ -35,7 +35,8 @@ export class Meter implements GenerationMeter {
     this.latencies.itl(each, count);
   }
 
-  choiceFinished({ completionTokens, reason }: Parameters<GenerationMeter['choiceFinished']>[0]): void {
+  choiceFinished({ completionTokens, reason, timings }: Parameters<GenerationMeter['choiceFinished']>[0]): void {
+    this.instruments.decode.observe(this.labels, timings.decodeMs / 1000);
     this.instruments.completionTokens.observe(this.labels, completionTokens);
     this.instruments.finished.inc({ ...this.labels, reason });
   }

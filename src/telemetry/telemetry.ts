@@ -11,13 +11,17 @@ import { Meter } from './meter.js';
 import { LocalBus } from '../shared/bus.js';
 import type { ThreadBus } from '../shared/bus.js';
 import type { RequestRecord } from './outcome.js';
+import { vllmMetrics } from './vllm-names.js';
 import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;
 
-export function createTelemetry(options: LogOptions): Telemetry {
-  return new ServerTelemetry(createLog(options));
+/** Whose names /metrics has for what boards and gateways read; both if absent. */
+export interface MetricOptions { readonly metricNames?: 'both' | 'monolith' | 'vllm' }
+
+export function createTelemetry(options: LogOptions & MetricOptions): Telemetry {
+  return new ServerTelemetry(createLog(options), options);
 }
 
 class ServerTelemetry implements Telemetry {
@@ -27,7 +31,7 @@ class ServerTelemetry implements Telemetry {
   private readEngines: () => EngineGauges[] = () => [];
   private bus: ThreadBus = new LocalBus();
 
-  constructor(readonly log: Log) {
+  constructor(readonly log: Log, private readonly options: MetricOptions) {
     this.loopDelay.enable();
   }
 
@@ -68,7 +72,9 @@ class ServerTelemetry implements Telemetry {
     this.instruments.collect(this.readEngines());
     const threads = [await this.collect(), ...await others as object[]];
     const sums = AggregatorRegistry.aggregate(threads as [object]);
-    return await sums.metrics() + await this.instruments.common.metrics();
+    const ours = this.options.metricNames === 'vllm' ? '' : await sums.metrics() + await this.instruments.common.metrics();
+    if (this.options.metricNames === 'monolith') return ours;
+    return ours + vllmMetrics(await sums.getMetricsAsJSON(), this.readEngines());
   }
 
   shareWith(bus: ThreadBus): void {

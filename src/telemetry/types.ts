@@ -17,7 +17,7 @@ export interface GenerationMeter {
   firstToken(ms: number): void;
   /** `count` tokens of one choice came so long after this choice's last ones. */
   laterTokens(count: number, ms: number): void;
-  choiceFinished(event: { completionTokens: number; reason: string }): void;
+  choiceFinished(event: { completionTokens: number; reason: string; timings: { decodeMs: number } }): void;
   /** All choices have ended, so long after it had arrived. */
   completed(ms: number): void;
   /** `code`: an error code of the wire. */
@@ -37,6 +37,7 @@ export interface EngineGauges {
   waiting: number; running: number;
   pagesTotal: number; pagesFree: number; pagesCached: number;
   lastStepAgeMs: number;
+  promptTokens: number; promptTokensCached: number;
   preemptions: number; steps: number; prefillTokens: number; decodeTokens: number; guessedTokens: number; guessedRight: number;
   cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
 }

@@ -30,7 +30,7 @@ function typescriptLinks(folder = 'src'): Links {
 }
 
 function nativeLinks(): Links {
-  const files = new Set(filesUnder('native', /\.(h|cc|cu)$/));
+  const files = new Set(filesUnder('native', /\.(h|cc|cu)$/).filter((file) => !file.startsWith('native/cmake/')));   // of the build
   return new Map([...files].map((file) => {
     const text = readFileSync(join(packageRoot, file), 'utf8');
     const named = [...text.matchAll(/^\s*#\s*include "([^"]+)"/gm)].map(([, path]) => join('native', path ?? ''));

@@ -19,8 +19,8 @@ t.test('a generation from start to end', async (t) => {
   meter.firstToken(100);
   meter.laterTokens(3, 30);
   meter.prefilled(50);
-  meter.choiceFinished({ completionTokens: 4, reason: 'end_of_turn' });
-  meter.choiceFinished({ completionTokens: 1, reason: 'max_tokens' });
+  meter.choiceFinished({ completionTokens: 4, reason: 'end_of_turn', timings: { decodeMs: 40 } });
+  meter.choiceFinished({ completionTokens: 1, reason: 'max_tokens', timings: { decodeMs: 0 } });
   meter.completed(200);
   const values = await scrape(telemetry);
   for (const [name, count] of [['queue_seconds', 1], ['prefill_seconds', 1], ['time_to_first_token_seconds', 1], ['inter_token_seconds', 3], ['end_to_end_seconds', 1], ['completion_tokens', 2]] as const) {
@@ -72,7 +72,7 @@ t.test('engine totals follow the engine', async (t) => {
   t.teardown(() => telemetry.close());
   let preemptions = 3;
   telemetry.observeEngines(() => [{
-    model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, lastStepAgeMs: 7, preemptions,
+    model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, lastStepAgeMs: 7, promptTokens: 6, promptTokensCached: 1, preemptions,
     steps: 1, prefillTokens: 2, decodeTokens: 3, guessedTokens: 9, guessedRight: 4, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
   }]);
   t.equal((await scrape(telemetry)).get('monolith_preemptions_total{model="m"}'), 3);
@@ -96,4 +96,45 @@ t.test('log lines for people', (t) => {
   t.equal(lines.length, 1);
   t.match(lines[0], /error failed\nError: broken\n/);
   t.end();
+});
+
+t.test('the names that boards made for vLLM read', async (t) => {
+  const engine = {
+    model: 'm "1"', waiting: 2, running: 3, pagesTotal: 100, pagesFree: 40, pagesCached: 35, lastStepAgeMs: 0, promptTokens: 900, promptTokensCached: 600,
+    preemptions: 1, steps: 5, prefillTokens: 300, decodeTokens: 77, guessedTokens: 0, guessedRight: 0, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
+  };
+  for (const metricNames of ['both', 'monolith', 'vllm'] as const) {
+    const telemetry = createTelemetry({ format: 'json', level: 'silent', metricNames });
+    t.teardown(() => telemetry.close());
+    telemetry.observeEngines(() => [engine]);
+    for (const endpoint of ['/v1/chat/completions', '/v1/completions']) {
+      const meter = telemetry.generation({ model: 'm "1"', endpoint });
+      meter.started({ promptTokens: 40, cachedTokens: 32, queueMs: 20 });
+      meter.firstToken(100);
+      meter.laterTokens(3, 30);
+      meter.prefilled(50);
+      meter.choiceFinished({ completionTokens: 4, reason: 'end_of_turn', timings: { decodeMs: 40 } });
+      meter.choiceFinished({ completionTokens: 4, reason: 'max_tokens', timings: { decodeMs: 40 } });
+      meter.completed(200);
+    }
+    const values = await scrape(telemetry);
+    t.equal([...values.keys()].some((name) => name.startsWith('monolith_')), metricNames !== 'vllm');
+    const theirs = [...values.keys()].filter((name) => name.startsWith('vllm:'));
+    t.equal(theirs.length > 0, metricNames !== 'monolith');
+    if (metricNames === 'monolith') continue;
+    const of = (name: string, more = ''): number | undefined => values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
+    // Endpoints are added up.
+    for (const [name, count] of [['time_to_first_token_seconds', 2], ['inter_token_latency_seconds', 6], ['time_per_output_token_seconds', 6], ['e2e_request_latency_seconds', 2],
+      ['request_queue_time_seconds', 2], ['request_prefill_time_seconds', 2], ['request_decode_time_seconds', 4], ['request_prompt_tokens', 2], ['request_generation_tokens', 4]] as const) {
+      t.equal(of(`${name}_count`), count, name);
+      t.equal(of(`${name}_bucket`, ',le="+Inf"'), count, name);
+    }
+    t.ok(Math.abs((of('time_to_first_token_seconds_sum') ?? 0) - 0.2) < 1e-9);
+    t.equal(of('time_to_first_token_seconds_bucket', ',le="0.05"'), 0);
+    t.equal(of('time_to_first_token_seconds_bucket', ',le="0.1"'), 2);
+    t.match({ stop: of('request_success_total', ',finished_reason="stop"'), length: of('request_success_total', ',finished_reason="length"') }, { stop: 2, length: 2 });
+    t.match([of('num_requests_running'), of('num_requests_waiting'), of('kv_cache_usage_perc'), of('num_preemptions_total')], [3, 2, 0.25, 1]);
+    t.match([of('prefix_cache_queries_total'), of('prefix_cache_hits_total'), of('prompt_tokens_total'), of('generation_tokens_total')], [900, 600, 900, 77]);
+    t.equal(of('cache_config_info', ',block_size="16",num_gpu_blocks="100",enable_prefix_caching="True"'), 1);
+  }
 });
