@@ -116,8 +116,9 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   CHECK(tiled.prepared[6].pixels == resample(ResampleFilter::kLanczos, all.data(), {72, 48}, {24, 24}));
   CHECK(std::equal(all.begin(), all.begin() + 3 * 24, tiled.prepared[0].pixels.begin()));
   const ParsedModel intern{TinyVision("internvl")};
-  CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{1});   // a square is one piece, whatever its size
-  const Pieces wide = pieces_of(*loaded(intern), 100, 50);
+  CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});     // nearest to a square, and small
+  CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});   // of equal grids the one that it half fills
+  const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);
   // The middle of the picture, its shorter side scaled to the square's.
   const ParsedModel llava{one_square()};
