@@ -67,6 +67,7 @@ import type { Telemetry } from './telemetry/types.js';
 import type { ThreadBus } from './shared/bus.js';
 import { LmdbUsageStore } from './usage/lmdb-usage-store.js';
 import { rejectionOf } from './usage/rejections.js';
+import { LmdbPriceStore } from './usage/lmdb-price-store.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
@@ -243,10 +244,11 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]))
   );
   const monthTokens = (organizationIds: readonly string[]): Promise<number[]> => usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
+  const prices = new LmdbPriceStore(store, directory.audit);
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
   const hub = new Hub(config);
@@ -254,7 +256,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => pulls.close());
   const operator: OperatorDeps = {
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),

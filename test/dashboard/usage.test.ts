@@ -68,10 +68,10 @@ t.test('as a table', async (t) => {
   t.equal(response.headers.get('content-type'), 'text/csv; charset=utf-8');
   t.match(response.headers.get('content-disposition'), /^attachment; filename="usage\.csv"$/);
   t.same((await response.text()).split('\r\n'), [
-    'bucket_start,model,api_key_id,endpoint,requests,errors,rate_limited,input_tokens,cached_tokens,output_tokens,reasoning_tokens,images',
-    '2026-03-01T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0',
-    '2026-03-02T00:00:00.000Z,,,,0,3,0,0,0,0,0,0',
-    '2026-03-02T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0',
+    'bucket_start,model,api_key_id,endpoint,requests,errors,rate_limited,input_tokens,cached_tokens,output_tokens,reasoning_tokens,images,answered,first_token_ms,duration_ms,decode_ms,cost',
+    '2026-03-01T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0,0,0,0,0,',
+    '2026-03-02T00:00:00.000Z,,,,0,3,0,0,0,0,0,0,0,0,0,0,',
+    '2026-03-02T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0,0,0,0,0,',
     '',
   ]);
   t.same(['=1+1', '@x', '-2', '+3', '\tx', 'a,b', 'say "hi"', 'a\nb', 'plain', 5, -5, null].map(csvField), ["'=1+1", "'@x", "'-2", "'+3", "'\tx", '"a,b"', '"say ""hi"""', '"a\nb"', 'plain', '5', '-5', '']);

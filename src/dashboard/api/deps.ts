@@ -15,6 +15,7 @@ import type { BackgroundResponses } from '../../protocol/responses/background.js
 import type { RequestLog } from '../../requests/request-log.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import type { PriceStore } from '../../usage/price-store.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
 import type { LimitValues } from '../../wire/dashboard.js';
@@ -26,6 +27,7 @@ export interface DashboardDeps {
   guard: Guard;
   origin: DashboardOrigin;
   usage: UsageStore;
+  prices: PriceStore;
   requestLog: RequestLog;
   /** What goes with an organization that is deleted. */
   stored: Erasable;
