@@ -138,6 +138,8 @@ export interface UsageRowObject {
 export interface ModelPrice { input: number; cached_input: number; output: number }
 /** GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is text beside the figures; an empty `models`: there are no prices. */
 export interface PriceTable { currency: string; models: Record<string, ModelPrice> }
+/** GET, PUT …/organizations/{org}/budget. Null `amount`: none; null `spent`: there are no prices. Address and secret for admins. */
+export interface BudgetObject { amount: number | null; spent: number | null; currency: string; month: string; mail: boolean; webhook_url: string | null; webhook_secret: string | null }
 /** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
 export interface UsagePage { object: 'list'; data: UsageRowObject[]; next_page: string | null; has_more: boolean }
 

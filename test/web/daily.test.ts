@@ -94,6 +94,16 @@ test('daily pages', { skip: noBrowser, timeout: 300_000, bail: true }, async (t)
     await page.locator('.stat', { hasText: 'Cost' }).getByText('EUR').waitFor();
     await page.locator('.stat', { hasText: 'First token' }).waitFor();
     await screenshots(page, 'usage-cost');
+    await page.getByRole('button', { name: 'Set a budget' }).click();
+    await page.getByRole('dialog').getByLabel('Amount in EUR').fill('0.1');
+    await page.getByRole('dialog').getByLabel('Webhook').fill('http://127.0.0.1:9/hook');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
+    await page.getByRole('meter', { name: 'Budget' }).waitFor();
+    await page.getByRole('button', { name: 'Change' }).click();
+    t.match(await page.getByRole('dialog').locator('.secret code').innerText(), /^[0-9a-f]{64}$/);
+    await screenshots(page, 'budget-dialog', { fullPage: false, few: true });
+    await page.keyboard.press('Escape');
+    await screenshots(page, 'usage-budget', { few: true });
     await page.getByLabel('Measure').selectOption('cost');
     await page.getByRole('radio', { name: 'Custom' }).check();
     await page.getByLabel('Last day').fill('2020-01-31');

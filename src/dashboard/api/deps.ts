@@ -15,6 +15,7 @@ import type { BackgroundResponses } from '../../protocol/responses/background.js
 import type { RequestLog } from '../../requests/request-log.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import type { BudgetStore } from '../../usage/budget-store.js';
 import type { PriceStore } from '../../usage/price-store.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
@@ -28,6 +29,7 @@ export interface DashboardDeps {
   origin: DashboardOrigin;
   usage: UsageStore;
   prices: PriceStore;
+  budgets: BudgetStore;
   requestLog: RequestLog;
   /** What goes with an organization that is deleted. */
   stored: Erasable;

@@ -17,6 +17,7 @@ import { useModels } from '../queries.js';
 import { useOrganization } from '../session.js';
 import { bucketsOf, byGroup, customRange, durationMs, firstTokenMs, HOURLY_DAYS, loadUsage, MEASURES, money, RANGES, rangeOf, seriesOf, tokensPerSecond, totalOf } from '../usage-data.js';
 import type { Measure, Range, Sums, UsageAsk } from '../usage-data.js';
+import { BudgetPanel } from './budget-panel.js';
 
 const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] = [
   { value: 'model', label: 'By model', heading: 'Model' }, { value: 'api_key', label: 'By key', heading: 'API key' }, { value: 'endpoint', label: 'By endpoint', heading: 'Endpoint' },
@@ -87,6 +88,7 @@ export function Usage(): ReactNode {
           )
           : <UsageView ask={ask} rows={rows} measure={measure} onMeasure={setMeasure} nameOf={nameOf} currency={prices.data?.currency ?? ''} />)}
       </Loaded>
+      <BudgetPanel />
     </>
   );
 }
