@@ -48,7 +48,8 @@ Rows rows_of(const Safetensor& tensor, TensorType type) {
 }
 
 Status Translator::add(const Safetensor& tensor) {
-  if (is_left_out(tensor.name)) return {};
+  const bool guesses = config_.guess_layers > 0 && tensor.name.starts_with("mtp.");
+  if (is_left_out(tensor.name) && !guesses) return {};
   if (tensor.type == "U8" && config_.architecture->gguf == "gpt-oss") return add_packed(tensor);
   const auto type = type_of(tensor);
   if (!type)
@@ -60,6 +61,7 @@ Status Translator::add(const Safetensor& tensor) {
     return invalid(tensor, "has a length of 0");
 
   std::string_view rest = tensor.name;
+  if (guesses) return add_of_guesses(rest.substr(4), tensor, *type);
   for (const std::string_view prefix :
        {"model.language_model.", "language_model.model.", "model.", "transformer.", "ernie.", "backbone."}) {
     if (!rest.starts_with(prefix)) continue;
@@ -129,7 +131,7 @@ std::string_view Translator::layer_name(std::string_view stem) const {
 }
 
 Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
-  if (config_.architecture->guess_layers && layer >= config_.layers) return {};
+  if (config_.architecture->guess_layers && layer >= config_.layers + config_.guess_layers) return {};
   const std::string block = "blk." + std::to_string(layer) + ".";
   if (is_choice_bias(rest)) {
     int64_t count = 1;
@@ -160,6 +162,22 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   const std::string_view name = layer_name(stem);
   if (name.empty() || suffix.empty()) return put(tensor.name, tensor, type);
   return put(block + std::string(name) + std::string(suffix), tensor, type);
+}
+
+// transformers' Qwen3.5 leaves them out; names as in vLLM's qwen3_5_mtp.py: what is before the layers is the first's.
+Status Translator::add_of_guesses(std::string_view rest, const Safetensor& tensor, TensorType type) {
+  constexpr std::string_view kLayers = "layers.";
+  if (rest.starts_with(kLayers)) {
+    std::string_view inner = rest.substr(kLayers.size());
+    const int64_t layer = take_number(inner);
+    if (layer < 0 || layer >= config_.guess_layers)
+      return invalid(tensor, "is of none of " + std::to_string(config_.guess_layers) + " layers that guess");
+    return add_of_layer(config_.layers + layer, inner, tensor, type);
+  }
+  const auto [stem, suffix] = split_suffix(rest);
+  const std::string_view name = name_of_guesses(stem);
+  if (name.empty()) return put(tensor.name, tensor, type);
+  return put("blk." + std::to_string(config_.layers) + "." + std::string(name) + std::string(suffix), tensor, type);
 }
 
 Status Translator::add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor,

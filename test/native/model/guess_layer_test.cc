@@ -1,11 +1,12 @@
 // The layer that guesses: what it says is what its formula says, for every family that has one, however the prompt was
 // cut and whoever else is in the step; and the network's logits know nothing of it.
-#include "model/guess_layer.h"
+#include "model/own_guess_layers.h"
 
 #include <cmath>
 
 #include "check.h"
 #include "model/all_cases.h"
+#include "support/fed_sequence.h"
 #include "support/guessing_model.h"
 #include "support/network_run.h"
 
@@ -14,16 +15,6 @@ namespace {
 
 constexpr int kVocabulary = 352;
 
-ModelLimits guess_limits(bool guesses) {
-  ModelLimits limits = kNetworkLimits;
-  limits.guess_rows = 3;
-  limits.max_logit_rows = 8;
-  limits.n_slots = 8;
-  limits.n_pages = 64;
-  limits.guess_layer = guesses;
-  return limits;
-}
-
 std::optional<LooseModel> golden_model(const char* name) {
   const std::string path = check::vectors_path(std::string("models/") + name + ".gguf");
   if (path.empty()) return std::nullopt;
@@ -31,50 +22,6 @@ std::optional<LooseModel> golden_model(const char* name) {
   if (!file) return std::nullopt;
   return LooseModel(**file);
 }
-
-// One sequence of a model, fed in pieces, with its hidden rows kept in those of place 0.
-class Fed {
- public:
-  Fed(Transformer& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
-    for (int i = 0; i < 6 * model.memory().layout.tables(); ++i) pages_.push_back(first_page + i * 7 % 16);
-  }
-
-  // Returns the logits of the last.
-  std::vector<float> feed(const std::vector<int32_t>& tokens, int piece) {
-    std::vector<float> logits;
-    for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(piece)) {
-      const int n = std::min(piece, static_cast<int>(tokens.size() - at));
-      std::vector<Segment> segments;
-      for (int table = 0; table < tables(); ++table) segments.push_back({0, n, position_, pages_of(table), slot_from(), slot_to()});
-      const HiddenRun run{0, n, position_ > 0 ? place_ : -1, place_, 1};
-      const int32_t last = n - 1;
-      const float* row = model_.forward({std::span(tokens).subspan(at, static_cast<size_t>(n)), segments, {&last, 1}, false,
-                                         model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRun>()});
-      logits.assign(row, row + model_.params().n_vocab);
-      position_ += n;
-    }
-    return logits;
-  }
-  // What comes behind `token`, which comes next; `depth`: it was guessed itself, by so many passes before this one.
-  std::vector<float> guess(int32_t token, int depth) {
-    std::vector<Segment> segments;
-    for (int table = 0; table < tables(); ++table) segments.push_back({0, 1, position_ + depth, pages_of(table)});
-    const int32_t hidden = depth > 0 ? -1 : place_;
-    const float* row = model_.guess({{&token, 1}, segments, {&hidden, 1}});
-    return {row, row + model_.params().n_vocab};
-  }
-
- private:
-  int tables() const { return model_.memory().layout.tables(); }
-  const int32_t* pages_of(int table) const { return pages_.data() + 6 * table; }
-  int32_t slot_from() const { return position_ == 0 ? kNoSlot : place_; }
-  int32_t slot_to() const { return place_; }
-
-  Transformer& model_;
-  const int place_;
-  std::vector<int32_t> pages_;
-  int position_ = 0;
-};
 
 Row as_row(const std::vector<float>& values, size_t first, size_t count) {
   return {values.begin() + static_cast<ptrdiff_t>(first), values.begin() + static_cast<ptrdiff_t>(first + count)};
