@@ -6,6 +6,7 @@ import type { Config } from './config/settings.js';
 import { Accounts } from './accounts/accounts.js';
 import { AccountChanges } from './accounts/changes.js';
 import { finishDeletions } from './accounts/delete-organization.js';
+import type { Erasable } from './accounts/delete-organization.js';
 import { LmdbDirectory } from './accounts/lmdb-directory.js';
 import type { OrganizationView } from './accounts/organizations.js';
 import { ServerReaders } from './accounts/server-readers.js';
@@ -64,6 +65,10 @@ import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
+import { LmdbRequestLog } from './requests/lmdb-request-log.js';
+import { RequestRecorder } from './requests/request-recorder.js';
+import { RequestSweep } from './requests/request-sweep.js';
+import { unadmittedEntry } from './requests/unadmitted.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
 import { tellResidency } from './service/residency-log.js';
@@ -140,6 +145,11 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => usage.close());
   const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
   undo.add(() => usageSweep?.close());
+  const requestLog = new LmdbRequestLog(store);
+  const requests = new RequestRecorder(requestLog, config.requests, log);
+  undo.add(() => requests.close());
+  const requestSweep = primary ? new RequestSweep(requestLog, config.requests, (err) => log.error({ err }, 'sweeping the request log failed')) : null;
+  undo.add(() => requestSweep?.close());
   const background = new BackgroundResponses(responses, telemetry, bus);
   undo.add(() => background.close());
   const origin = new DashboardOrigin(config);
@@ -204,13 +214,14 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
-    models, admission, telemetry, usage, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
+    models, admission, telemetry, usage, requests, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
   };
   const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
 
   const chat = chatCompletionsRoute(generation);
+  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id)]) };
 
-  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, responses, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
+  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
   const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
@@ -223,7 +234,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const guard = new SessionGuard(directory, origin);
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
     draining: () => draining,
   };
   const hub = new Hub(config);
@@ -231,7 +242,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => pulls.close());
   const operator: OperatorDeps = {
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
@@ -257,6 +268,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     finished: (record) => {
       const rejection = rejectionOf(record, generating);
       if (rejection !== null) usage.rejected(rejection);
+      const entry = unadmittedEntry(record, generating);
+      if (entry !== null) requests.add(entry);
     },
     routes,
     sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],

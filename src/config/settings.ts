@@ -52,6 +52,7 @@ export const settings = {
     trust_proxy: setting(kind.flag, false, 'A proxy in front sets X-Forwarded-For and X-Forwarded-Proto: take the client\'s address and scheme from them.'),
     allowed_hosts: setting(kind.list, [], 'Host names accepted besides loopback names, addresses and `host`; * accepts all. Guards against DNS rebinding.', { shown: 'none' }),
     stream_buffer_bytes: setting(kind.bytes(16_384, 1024 ** 3), 1_048_576, 'Bytes kept for a slow reader of a stream; past it the connection is dropped and the generation cancelled.'),
+    library: setting(kind.nullable(kind.path), null, 'A binary of uWebSockets.js, or the folder of its package, to use instead of the one installed: the official one, or one\'s own build.', { shown: 'the one installed' }),
   },
 
   limits: {
@@ -161,6 +162,13 @@ export const settings = {
   usage: {
     row_days: setting(kind.integer(1, 36_500), 90, 'Days a row of usage per request is kept.'),
     aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days hourly sums of usage are kept.'),
+  },
+
+  requests: {
+    days: setting(kind.integer(0, 365), 7, 'Days the request log is kept; 0 for none. Prompts and answers are in it only of organizations that turn that on.'),
+    max_rows: setting(kind.integer(1_000, 1e8), 500_000, 'Most requests in the request log; beyond that the oldest go.'),
+    max_bytes: setting(kind.bytes(1_048_576, 2 ** 40), 536_870_912, 'Most bytes of the request log, about; beyond that the oldest go.'),
+    text_characters: setting(kind.integer(100, 1e6), 32_768, 'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.'),
   },
 
   metrics: {

@@ -10,6 +10,7 @@ import type { OperatorGuard } from './operator-guard.js';
 import { organizationRoutes } from './organizations.js';
 import { tunableRoutes } from './tunables.js';
 import { usageRoutes } from './usage.js';
+import { requestRoutes } from './requests.js';
 import { resetLinkRoutes } from './reset-link.js';
 import { userRoutes } from './users.js';
 
@@ -22,6 +23,7 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[
     ...modelRoutes(guard, deps),
     ...diskRoutes(guard, deps),
     ...usageRoutes(guard, deps),
+    ...requestRoutes(guard, deps),
     ...tunableRoutes(guard, deps),
     ...liveRoutes(guard, deps),
   ];

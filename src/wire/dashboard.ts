@@ -25,6 +25,8 @@ export interface OrganizationObject {
   id: string; name: string; status: 'active' | 'suspended'; created_at: string;
   /** By model name: what holds for the organization. Read-only for members. */
   limits: Record<string, LimitValues>;
+  /** Prompts and answers are kept in the request log. */
+  request_text: boolean;
 }
 
 /** Null: the limit is off. */
@@ -109,6 +111,37 @@ export interface UsageRowObject {
 }
 /** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
 export interface UsagePage { object: 'list'; data: UsageRowObject[]; next_page: string | null; has_more: boolean }
+
+export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
+export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
+
+/** GET …/requests?api_key&model&outcome&limit&after, youngest first. Milliseconds; null: it did not come to that. */
+export interface RequestObject {
+  id: string; request_id: string; organization_id: string;
+  /** When it ended. */
+  at: string;
+  /** `playground`: a member, on the dashboard. */
+  api_key_id: string;
+  model: string | null; endpoint: string; stream: boolean;
+  /** Null: the client had gone. */
+  status: number | null;
+  outcome: RequestOutcome; code: string | null; finish_reason: string | null;
+  input_tokens: number; cached_tokens: number; output_tokens: number; reasoning_tokens: number; images: number;
+  queue_ms: number | null;
+  /** From its arrival to its first token. */
+  first_token_ms: number | null;
+  duration_ms: number;
+  has_text: boolean;
+}
+/** GET …/requests/{id} */
+export interface RequestDetail extends RequestObject {
+  received_at: string;
+  /** In order: reading, checking and rendering it; the engine's queue; its prompt; its answer. */
+  phases: { prepare_ms: number | null; queue_ms: number | null; prefill_ms: number | null; decode_ms: number | null };
+  parameters: Record<string, string | number | boolean> | null;
+  /** For admins, where the organization has it kept. */
+  text: { prompt: { role: string; text: string }[]; answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[]; cut: boolean } | null;
+}
 
 /** GET …/responses: no content. */
 export interface StoredResponseObject { id: string; model: string; status: string; background: boolean; created_at: string; expires_at: string }

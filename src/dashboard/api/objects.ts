@@ -1,7 +1,7 @@
 // Rows of the database as the dashboard API shows them.
 
 import type { ShownInvite } from '../../accounts/invites.js';
-import type { Organization } from '../../accounts/keys.js';
+import type { OrganizationView } from '../../accounts/organizations.js';
 import { sessionEnd } from '../../accounts/sessions.js';
 import type { Session } from '../../accounts/sessions.js';
 import type { User } from '../../accounts/users.js';
@@ -16,8 +16,8 @@ export function userObject(user: User): UserObject {
   };
 }
 
-export function organizationObject({ id, name, status, createdAt }: Organization, limits: Record<string, LimitValues>): OrganizationObject {
-  return { id, name, status, created_at: createdAt, limits };
+export function organizationObject({ id, name, status, createdAt, settings: { keepsText } }: OrganizationView, limits: Record<string, LimitValues>): OrganizationObject {
+  return { id, name, status, created_at: createdAt, limits, request_text: keepsText === true };
 }
 
 export function sessionObject(session: Session, currentId: string): SessionObject {

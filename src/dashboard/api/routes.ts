@@ -10,6 +10,7 @@ import { memberRoutes } from './members.js';
 import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
 import { playgroundRoutes } from './playground.js';
+import { requestRoutes } from './requests.js';
 import { signInRoutes } from './sign-in.js';
 import { signUpRoutes } from './sign-up.js';
 import { storedResponseRoutes } from './stored-responses.js';
@@ -31,5 +32,6 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...requestRoutes(deps),
   ];
 }

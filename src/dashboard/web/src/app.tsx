@@ -18,12 +18,14 @@ import { NoOrganization } from './pages/no-organization.js';
 import { OperatorLive } from './pages/operator-live.js';
 import { OperatorModels } from './pages/operator-models.js';
 import { OperatorOrganizations } from './pages/operator-organizations.js';
+import { OperatorRequests } from './pages/operator-requests.js';
 import { OperatorTunables } from './pages/operator-tunables.js';
 import { OperatorUsage } from './pages/operator-usage.js';
 import { OperatorUsers } from './pages/operator-users.js';
 import { Overview } from './pages/overview.js';
 import { Playground } from './pages/playground.js';
 import { Profile } from './pages/profile.js';
+import { Requests } from './pages/requests.js';
 import { ResetPassword } from './pages/reset-password.js';
 import { Responses } from './pages/responses.js';
 import { Settings } from './pages/settings.js';
@@ -98,6 +100,7 @@ function Pages(): ReactNode {
       <Route path="/models">{of(<Models />)}</Route>
       <Route path="/keys">{of(<Keys />)}</Route>
       <Route path="/usage">{of(<Usage />)}</Route>
+      <Route path="/requests">{of(<Requests />)}</Route>
       <Route path="/limits">{of(<Limits />)}</Route>
       <Route path="/responses">{of(<Responses />, 'admin')}</Route>
       <Route path="/members">{of(<Members />)}</Route>
@@ -109,6 +112,7 @@ function Pages(): ReactNode {
       <Route path="/operator/models">{operator(<OperatorModels />)}</Route>
       <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>
       <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>
+      <Route path="/operator/requests">{operator(<OperatorRequests />)}</Route>
       <Route path="/operator/usage">{operator(<OperatorUsage />)}</Route>
       <Route><NotFound /></Route>
     </Switch>
