@@ -16,10 +16,14 @@ Error does_not_fit(const std::string& what) {
   return {ErrorCode::kInvalidArgument, "this EAGLE-3 head does not fit the model: " + what};
 }
 
-// `target_layers`; early files say `extract_layers`.
+// `target_layers`; early files say `extract_layers`. Nothing: those that the published code takes, early, in the middle and late.
 Status read_sources(const GgufFile& file, const MetadataReader& read, const HyperParams& model, EagleParams& head) {
   const std::string key = read.key(read.has("target_layers") ? "target_layers" : "extract_layers");
-  if (file.find(key) == nullptr) return Error{ErrorCode::kInvalidFile, "metadata key '" + read.key("target_layers") + "' is missing"};
+  if (file.find(key) == nullptr) {
+    if (model.n_layers < 6) return does_not_fit("it does not say which layers it reads ('" + read.key("target_layers") + "'), and the model has only " + std::to_string(model.n_layers));
+    head.sources = {2, model.n_layers / 2, model.n_layers - 3};
+    return {};
+  }
   auto layers = file.integers(key);
   if (!layers) return layers.error();
   const std::vector<int64_t>& items = **layers;
@@ -115,7 +119,7 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
     return Error{ErrorCode::kUnsupported, "an EAGLE-3 head reads one residual stream, and architecture '" + params.architecture_name + "' has several"};
   if (Status status = read_own(file, read, max_context, head->own); !status) return status;
   if (Status status = read_sources(file, read, params, *head); !status) return status;
-  auto width = read.integer("target_hidden_size", 1, kMaxEmbedding);
+  auto width = read.integer("target_hidden_size", 1, kMaxEmbedding, params.n_embd);
   if (!width) return width.error();
   if (*width != params.n_embd)
     return does_not_fit("it reads rows of " + std::to_string(*width) + " numbers ('" + read.key("target_hidden_size") +

@@ -46,10 +46,16 @@ Result<HyperParams> read_params(const GgufFile& file, const ModelLimits& limits,
   return params;
 }
 
-// Early files hold distances instead of tokens in d2t, of which some are equal.
-Status check_tokens(const HyperParams& params, const EagleWeights& weights) {
+// Each once. Folders hold distances in d2t, and GGUF files that an early conversion made: there some are equal.
+Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights& weights) {
+  const auto distances = head.boolean(params.guess.eagle->own.architecture_name + ".token_distances");
+  if (!distances) return distances.error();
   std::vector<bool> named(static_cast<size_t>(params.n_vocab));
-  for (const int32_t token : weights.tokens) {
+  for (size_t i = 0; i < weights.tokens.size(); ++i) {
+    int32_t& token = weights.tokens[i];
+    if (distances->value_or(false)) token += static_cast<int32_t>(i);
+    if (token >= params.n_vocab)
+      return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " of " + std::to_string(params.n_vocab)};
     if (named[static_cast<size_t>(token)])
       return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " twice"};
     named[static_cast<size_t>(token)] = true;
@@ -177,7 +183,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     auto of_head = eagle_slots(*head, p, model->weights_);
     if (!of_head) return of_head.error();
     if (Status status = load_weights(*head, *of_head, backend, {}, allocated.weight_bytes); !status) return status.error();
-    if (Status status = check_tokens(p, model->weights_.eagle); !status) return status.error();
+    if (Status status = read_tokens(*head, p, model->weights_.eagle); !status) return status.error();
   }
 
   auto kv = backend.kv_cache(kv_shape(p, plan->layout, limits));

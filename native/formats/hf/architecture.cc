@@ -281,6 +281,11 @@ constexpr Architecture kArchitectures[] = {
     {.name = "SeedOssForCausalLM", .gguf = "seed_oss", .second_norm = kPostNorm},
     {.name = "Ernie4_5ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
     {.name = "Ernie4_5_ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
+    // Heads of EAGLE-3: EAGLE's own, SpecForge's and Model Optimizer's, vLLM's speculators.
+    {.name = "LlamaForCausalLMEagle3", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
+    {.name = "Eagle3LlamaForCausalLM", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
+    {.name = "Eagle3DraftModel", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
+    {.name = "Eagle3Speculator", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
     {.name = "InternLM2ForCausalLM", .gguf = "internlm2", .interleaves_heads = true},
     {.name = "InternLM3ForCausalLM", .gguf = "llama", .interleaves_heads = true},
     {.name = "XverseForCausalLM", .gguf = "xverse", .interleaves_heads = true},

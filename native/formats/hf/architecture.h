@@ -25,6 +25,7 @@ enum class Family : uint8_t {
   kLlama4,
   kMiMo2,
   kStep35,
+  kEagle,           // heads that guess for another model
 };
 
 // Which of the networks of one class a checkpoint holds.

@@ -148,8 +148,6 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   size("embedding_length", embedding);
   if (const std::string_view guesses = (*architecture)->guess_key; !guesses.empty())
     result.guess_layers = t.take(t.find(guesses).integer(0, kMostGuessLayers), int64_t{0});
-  size("block_count", result.layers + result.guess_layers);
-  if (result.guess_layers > 0) size("nextn_predict_layers", result.guess_layers);
   if (!out.has(t.key("feed_forward_length")))
     size("feed_forward_length", t.needed({"intermediate_size", "moe_intermediate_size"}));
   size("attention.head_count", result.heads);
@@ -179,7 +177,7 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   }
   // Some files leave it out and mean true.
   const JsonValue tied = t.first_of({"tie_word_embeddings", "tie_embedding"});
-  result.tied = t.take(tied.boolean(), (*architecture)->tied);
+  result.tied = t.take(tied.boolean(), (*architecture)->tied) && (*architecture)->family != Family::kEagle;
   if (!t.status()) return t.status().error();
   return result;
 }

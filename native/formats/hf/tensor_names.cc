@@ -83,6 +83,7 @@ constexpr Name kOfModel[] = {
     {"embeddings", "token_embd"},   {"norm_f", "output_norm"}, // Mamba 2, Nemotron H
     {"embedding_norm", "token_embd_norm"},                     // LFM2
     {"final_layernorm", "output_norm"},                        // Falcon H1
+    {"input_norm", "enc.output_norm"},                         // EAGLE-3
 };
 
 // Of the whole, without the prefix.
@@ -174,6 +175,7 @@ constexpr Name kOfLayer[] = {
     {"self_attn.indexer.wk", "indexer.attn_k"},
     {"self_attn.indexer.k_norm", "indexer.k_norm"},
     {"self_attn.indexer.weights_proj", "indexer.proj"},
+    {"hidden_norm", "attn_norm_2"},   // EAGLE-3
     // And of layers that guess tokens, behind the others
     {"eh_proj", "nextn.eh_proj"},
     {"enorm", "nextn.enorm"},

@@ -54,13 +54,15 @@ struct EngineSetup {
     limits.guess_rows = Guesses::kMost;
     limits.max_logit_rows = 16 + limits.guess_rows;
   }
-  // With a layer of the model's own that guesses, put behind its last; `change`: what else is made of it.
-  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}) {
+  // With layers of the model's own that guess, put behind its last; `also`: what else is made of each.
+  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
     limits.guess_layer = true;
     make_room_for_guesses();
-    change = [also](LooseModel& loose) {
-      const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
-      if (also) also(loose, block);
+    change = [also, n_layers](LooseModel& loose) {
+      for (int i = 0; i < n_layers; ++i) {
+        const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+        if (also) also(loose, block);
+      }
     };
   }
 };

@@ -19,10 +19,10 @@ void say_few_words(LooseModel& model, const std::string& block) {
   model.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
 }
 
-void check_own_layer(const std::string& model, bool pages_by_window) {
+void check_own_layer(const std::string& model, bool pages_by_window, int n_layers = 1) {
   EngineSetup setup;
   setup.model = model;
-  setup.give_guess_layer(say_few_words);
+  setup.give_guess_layer(say_few_words, n_layers);
   setup.limits.pages_by_window = pages_by_window;
   setup.options.prefix_cache = false;
   const std::vector<ChoiceOutcome> expected = outcomes_without(setup);
@@ -40,7 +40,7 @@ void check_own_layer(const std::string& model, bool pages_by_window) {
 
 TEST(speculation_with_an_own_layer_recurrent_state) { check_own_layer("models/qwen35.f16.gguf", false); }
 TEST(speculation_with_an_own_layer_latents) { check_own_layer("models/deepseek2-glm47flash.q8_0.gguf", false); }
-TEST(speculation_with_an_own_layer_windows) { check_own_layer("models/mimo2.q8_0.gguf", true); }
+TEST(speculation_with_three_own_layers_windows) { check_own_layer("models/mimo2.q8_0.gguf", true, 3); }
 
 // A network that counts: all that its layers add is nothing, and its head looks for the token before. What is counted
 // never comes twice.
@@ -61,13 +61,14 @@ void count_upwards(LooseModel& model) {
 }
 
 // The layer that guesses says the same by its token, and is right where the largest logit decides; or it looks two tokens
-// back, by the hidden row before, and is right with the first of its guesses only.
+// back, by the hidden row before, and is right with the first of its guesses only, one behind it three, with the second only,
+// and so on.
 void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
   count_upwards(model);
   const uint64_t n = model.number("embedding_length");
   const std::vector<int64_t> tokens = all_tokens(model);
   if (by_hidden_row)
-    model.put_floats(block + "nextn.shared_head_head.weight", {n, tokens.size()}, looks_back(model.floats("token_embd.weight"), n, tokens, 2));
+    model.put_floats(block + "nextn.shared_head_head.weight", {n, tokens.size()}, looks_back(model.floats("token_embd.weight"), n, tokens, 1 + model.number("nextn_predict_layers")));
   for (const char* norm : {"nextn.enorm.weight", "nextn.hnorm.weight", "nextn.shared_head_norm.weight"})
     model.put_floats(block + norm, {n}, std::vector<float>(n, 1));
   std::vector<float> takes(2 * n * n);
@@ -86,12 +87,14 @@ Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
   head.values["output.weight"] = looks_back(table, head.n_embd, tokens, by_hidden_row ? 2 : 1);
   head.zero("blk.0.ffn_down.weight");
   head.zero("fc.weight");
+  head.norm_before_residual = true;
   if (by_hidden_row) {
     head.diagonal("fc.weight", 1, 2 * head.n_embd);
     head.zero("blk.0.attn_output.weight");
   } else {
     for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight"}) head.diagonal(name, 3);   // a token sees itself
-    for (const char* name : {"blk.0.attn_v.weight", "blk.0.attn_output.weight"}) head.diagonal(name, 1);
+    head.diagonal("blk.0.attn_v.weight", 1);
+    head.diagonal("blk.0.attn_output.weight", 8);   // louder than the row before
   }
   return head.build();
 }
@@ -117,10 +120,11 @@ EngineStats count_with(EngineSetup setup, Speculation mode) {
   return stats;
 }
 
-EngineStats count_with_layer(Speculation mode, bool by_hidden_row) {
+EngineStats count_with_layer(Speculation mode, bool by_hidden_row, int n_layers = 1) {
   EngineSetup setup;
   setup.model = "models/qwen35.f16.gguf";
-  setup.give_guess_layer([by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); });
+  setup.give_guess_layer([by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); },
+                         n_layers);
   return count_with(setup, mode);
 }
 
@@ -148,6 +152,14 @@ TEST(own_layer_is_given_the_hidden_row_before_each_token) {
   if (stats.steps == 0) return;
   CHECK(stats.drafted_right + 12 >= stats.steps);   // one a step, but for the first and the last of each answer
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
+}
+
+TEST(own_layers_behind_one_another_guess_one_token_each) {
+  const EngineStats stats = count_with_layer(Speculation::kAlways, true, 3);
+  if (stats.steps == 0) return;
+  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);   // of four guesses a step the first three
+  CHECK(stats.drafted_right < stats.drafted_tokens);
+  CHECK(stats.steps < stats.decode_tokens * 2 / 5);
 }
 
 TEST(eagle_head_that_knows_what_follows_saves_steps) {
@@ -190,7 +202,7 @@ void check_head(const std::string& model, bool pages_by_window, std::vector<uint
   check_all(setup, expected, 1, false, "with cached prefixes, two threads");
   setup.options.max_sequences = 4;
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = pages_by_window ? 80 : 24;
+  setup.limits.n_pages = pages_by_window ? 40 : 24;
   check_all(setup, expected, 2, true, "few pages");
 }
 

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "engine_fixture.h"
+#include "text/grammar/grammar.h"
 
 namespace monolith::testing {
 

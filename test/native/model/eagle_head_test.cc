@@ -7,6 +7,7 @@
 #include "architecture_cases.h"
 #include "check.h"
 #include "support/fed_sequence.h"
+#include "support/network_run.h"
 
 namespace monolith::testing {
 namespace {
@@ -157,7 +158,7 @@ TEST(eagle_head_that_does_not_fit_is_refused_by_what_does_not) {
   check([](TinyModel& head) { head.key("target_hidden_size", 80u); }, "it reads rows of 80 numbers ('eagle3.target_hidden_size'), and the model's have 64");
   check([](TinyModel& head) { head.key("target_layers", std::vector<uint32_t>{0, 2, 5}); }, "'eagle3.target_layers' names layer 5, and it has 4");
   check([](TinyModel& head) { head.key("target_layers", std::vector<uint32_t>{0, 2}); }, "'eagle3.target_layers' names 2 layers, expected 3");
-  check([](TinyModel& head) { head.keys.erase("eagle3.target_layers"); }, "'eagle3.target_layers' is missing");
+  check([](TinyModel& head) { head.keys.erase("eagle3.target_layers"); }, "it does not say which layers it reads ('eagle3.target_layers'), and the model has only 4");
   check([](TinyModel& head) { head.matrix("token_embd.weight", 44, 48); }, "it embeds 44 tokens, and the model has 40");
   check([](TinyModel& head) { head.tensors.erase("token_embd.weight"); }, "it has no tensor 'token_embd.weight', and the model's is of width 64, not 48");
   check([](TinyModel& head) { head.tensors.erase("fc.weight"); }, "tensor 'fc.weight' is missing");

@@ -1,6 +1,7 @@
 // EAGLE-3 heads for golden models, of which a test may change every part before they are written. Tests only.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -17,6 +18,8 @@ struct EagleFile {
   uint64_t n_embd, n_vocab;
   std::vector<int64_t> tokens;                       // d2t; empty: all of the model's, without it
   std::vector<uint32_t> sources = {0, 1, 2};
+  uint32_t rotated = 2;                              // dimensions of the head of attention
+  bool norm_before_residual = false;
   std::map<std::string, std::vector<float>> values;  // those of matrices lie row after row
 
   // Numbers made up; norms are 1.
@@ -64,7 +67,8 @@ struct EagleFile {
         .scalar("eagle3.attention.head_count", uint32_t{1})
         .scalar("eagle3.attention.key_length", width)
         .scalar("eagle3.attention.value_length", width)
-        .scalar("eagle3.rope.dimension_count", uint32_t{2})
+        .scalar("eagle3.rope.dimension_count", rotated)
+        .scalar("eagle3.norm_before_residual", norm_before_residual)
         .scalar("eagle3.attention.layer_norm_rms_epsilon", 1e-5f)
         .scalar("eagle3.target_hidden_size", width)
         .array<uint32_t>("eagle3.target_layers", std::span<const uint32_t>(sources));
@@ -85,7 +89,8 @@ inline std::vector<float> looks_back(const std::vector<float>& table, uint64_t n
   std::vector<float> head;
   for (const int64_t token : tokens) {
     const auto row = table.begin() + static_cast<ptrdiff_t>((static_cast<uint64_t>(token) + n_vocab - ahead) % n_vocab * n_embd);
-    const float length = std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n_embd), row, 0.0f));
+    // Some files have rows of zeros.
+    const float length = std::max(1e-6f, std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n_embd), row, 0.0f)));
     for (uint64_t i = 0; i < n_embd; ++i) head.push_back(row[static_cast<ptrdiff_t>(i)] / length);
   }
   return head;

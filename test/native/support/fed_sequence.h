@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
-#include "support/network_run.h"
+#include "model/model.h"
 
 namespace monolith::testing {
 
 inline ModelLimits guess_limits(bool guesses) {
-  ModelLimits limits = kNetworkLimits;
+  ModelLimits limits{.max_batch_tokens = 40, .max_context = 96, .kv_type = KvType::kF32};
   limits.guess_rows = 3;
   limits.max_logit_rows = 8;
   limits.n_slots = 8;
@@ -22,7 +22,7 @@ inline ModelLimits guess_limits(bool guesses) {
 // One sequence of a model, fed in pieces, with its hidden rows kept in those of place 0.
 class Fed {
  public:
-  Fed(Transformer& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
+  Fed(Model& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
     for (int i = 0; i < 6 * model.memory().layout.tables(); ++i) pages_.push_back(first_page + i * 7 % 16);
   }
 
@@ -63,7 +63,7 @@ class Fed {
   int32_t slot_from() const { return position_ == 0 ? kNoSlot : place_; }
   int32_t slot_to() const { return place_; }
 
-  Transformer& model_;
+  Model& model_;
   const int place_;
   std::vector<int32_t> pages_;
   int position_ = 0, last_row_ = 0;
