@@ -1,6 +1,8 @@
 // What the routes of the dashboard API are made of. Each file takes what it needs of it.
 
 import type { Accounts } from '../../accounts/accounts.js';
+import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
+import type { SignInTickets } from '../../accounts/sign-in-tickets.js';
 import type { Erasable } from '../../accounts/delete-organization.js';
 import type { Directory } from '../../accounts/directory.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
@@ -39,6 +41,8 @@ export interface DashboardDeps {
   chat: Route;
   draining(): boolean;
   letters: Letters;
+  codes: SecondFactorCodes;
+  tickets: SignInTickets;
   /** By model name: what holds for the organization. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
   /** What each has used this month, in tokens. */

@@ -11,7 +11,7 @@ const time = (milliseconds: number): string => new Date(milliseconds).toISOStrin
 
 export function userObject(user: User): UserObject {
   return {
-    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator,
+    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator, second_factor: user.secondFactor === true,
     created_at: user.createdAt, last_login_at: user.lastLoginAt,
   };
 }
@@ -39,4 +39,5 @@ export function inviteObject({ id, organizationId, email, role, state, createdAt
 export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
 export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
 export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;
+export const newEmailUrl = (base: string, token: string): string => `${base}/dashboard/verify?new=1&token=${token}`;
 export const verifyUrl = (base: string, token: string): string => `${base}/dashboard/verify?token=${token}`;

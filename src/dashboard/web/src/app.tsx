@@ -87,12 +87,12 @@ function SignedIn(): ReactNode {
 
 function Pages(): ReactNode {
   const { organization } = useSession();
-  const { user } = useMe();
+  const { user, second_factor_missing: isMissing } = useMe();
   // What a page shows is an organization's: with another one it starts anew.
   const of = (page: ReactNode, least: Role = 'viewer'): ReactNode => (
     organization === null ? <NoOrganization /> : atLeast(organization.role, least) ? <div key={organization.id} className="contents">{page}</div> : <NotAllowed />
   );
-  const operator = (page: ReactNode): ReactNode => (user.operator ? page : <NotAllowed />);
+  const operator = (page: ReactNode): ReactNode => (!user.operator ? <NotAllowed /> : isMissing ? <SecondFactorMissing /> : page);
   return (
     <Switch>
       <Route path="/">{of(<Overview />)}</Route>
@@ -124,6 +124,15 @@ function NotFound(): ReactNode {
     <>
       <PageHeader title="No such page" />
       <EmptyState title="There is nothing at this address" action={<LinkButton href="/">To the overview</LinkButton>}>It may have moved, or the link is mistyped.</EmptyState>
+    </>
+  );
+}
+
+function SecondFactorMissing(): ReactNode {
+  return (
+    <>
+      <PageHeader title="Second factor needed" />
+      <EmptyState title="Operators of this server need a second factor" action={<LinkButton href="/profile" variant="primary">To your profile</LinkButton>}>Turn it on in your profile; then the operator pages open.</EmptyState>
     </>
   );
 }
