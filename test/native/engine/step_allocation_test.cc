@@ -8,7 +8,6 @@
 #include "engine/text/grammar_cache.h"
 #include "engine_fixture.h"
 #include "model/all_cases.h"
-#include "support/eagle_file.h"
 
 namespace {
 
@@ -135,18 +134,6 @@ TEST(step_loop_carries_state_on_without_allocating) {
   check_steady_steps(setup_of("models/qwen35.f16.gguf"), Speculation::kOff, 3);
 }
 TEST(step_loop_guesses_without_allocating) { check_steady_steps({}, Speculation::kAlways); }
-TEST(step_loop_asks_layers_of_its_own_without_allocating) {
-  EngineSetup setup = setup_of("models/mimo2.q8_0.gguf");
-  setup.give_guess_layer({}, 3);
-  check_steady_steps(setup, Speculation::kAlways, 3);
-}
-TEST(step_loop_asks_a_head_without_allocating) {
-  EngineSetup setup;
-  setup.make_room_for_guesses();
-  setup.head = [](const LooseModel& model) { return EagleFile(model, {301, 302, 310, 311, 7}).build(); };
-  check_steady_steps(setup, Speculation::kAlways, 3);
-}
-
 // Whichever allocation fails.
 TEST(engine_submission_without_memory_leaves_nothing_behind) {
   EngineSetup setup;
