@@ -203,7 +203,7 @@ const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
-  draft: modelName.nullable().optional(),
+  draft: z.string().min(1).max(4096).nullable().optional(),
   vision: z.string().min(1).max(4096).nullable().optional(),
   vision_resize: z.enum(['llama.cpp', 'original']).optional(),
   vision_precision: z.enum(['fast', 'exact']).optional(),
