@@ -36,6 +36,8 @@ import { healthRoutes } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
+import { completionsRoute } from './protocol/completions/route.js';
+import { tokenRoutes } from './protocol/tokens/routes.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
@@ -58,7 +60,9 @@ import { openKeyRing, openSealer } from './sealing/open-sealer.js';
 import { SecretBox } from './sealing/secret-box.js';
 import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
+import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
+import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -230,7 +234,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id)]) };
 
   if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
-  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
+  const history = new LmdbLiveHistory(store);
+  const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
+  undo.add(() => liveRecorder?.close());
+  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
@@ -250,7 +257,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => pulls.close());
   const operator: OperatorDeps = {
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
@@ -261,6 +268,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
+    completionsRoute(generation),
+    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id) }),
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),

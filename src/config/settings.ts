@@ -129,7 +129,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
 
   hub: {
     endpoint: setting(kind.url('https', 'http'), 'https://huggingface.co', 'The hub that models are pulled from: any server that speaks the Hugging Face hub\'s API.', { variables: ['HF_ENDPOINT'] }),

@@ -15,6 +15,7 @@ import type { RequestLog } from '../requests/request-log.js';
 import type { UsageStore } from '../usage/usage-store.js';
 import type { LimitValues } from '../wire/dashboard.js';
 import type { EngineTuning } from './engine-tuning.js';
+import type { LiveHistory } from './live-history.js';
 import type { LiveView } from './live-view.js';
 import type { ModelSettings } from './model-settings.js';
 
@@ -30,6 +31,7 @@ export interface OperatorDeps {
   modelSettings: ModelSettings;
   tuning: EngineTuning;
   live: LiveView;
+  history: LiveHistory;
   hub: Hub;
   hubEndpoint: string;
   pulls: Pulls;

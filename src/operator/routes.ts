@@ -4,6 +4,7 @@ import type { Route } from '../http/exchange.js';
 import { auditLogRoutes } from './audit-log.js';
 import type { OperatorDeps } from './deps.js';
 import { diskRoutes } from './disk.js';
+import { livePastRoutes } from './live-past.js';
 import { liveRoutes } from './live.js';
 import { modelRoutes } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
@@ -26,5 +27,6 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[
     ...requestRoutes(guard, deps),
     ...tunableRoutes(guard, deps),
     ...liveRoutes(guard, deps),
+    ...livePastRoutes(guard, deps),
   ];
 }

@@ -253,6 +253,16 @@ export interface LiveSample {
   in_flight: number; rss_bytes: number; loop_lag_ms: number; http_threads: number; viewers: number;
 }
 
+/** When an operator changed something of the engines. */
+export interface LiveMark { at: string; action: string; target: string | null; by: string | null }
+/** GET …/operator/live/history?from&to: samples that stand for `step_s` seconds each, from `at` on: means, of memory, lag and preemptions the most. */
+export interface LiveHistory { object: 'live_history'; from: string; to: string; step_s: number; samples: LiveSample[]; marks: LiveMark[] }
+/** GET …/operator/live/keys?from&to&organization: what each organization has sent, or each key of one; the most first, the last may be `other`. Sums of each `step_s` seconds, from `times` on. */
+export interface LiveKeys {
+  object: 'live_keys'; step_s: number; times: string[];
+  series: { id: string; name: string; requests: number[]; refused: number[]; input_tokens: number[]; output_tokens: number[] }[];
+}
+
 /** GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: what can be changed while it runs. Effective from the engine's next step. */
 export interface Tunable {
   name: TunableName; value: number; default: number; min: number; max: number; help: string;

@@ -36,6 +36,7 @@ class Elsewhere implements Provider {
   readonly maxOutputTokens = 1_000;
   readonly fingerprint = 'fp_0123456789';
   readonly reasons = false;
+  readonly decodesImages = false;
   cancelled = 0;
   /** Those that have said all they will. */
   silent = 0;

@@ -1,12 +1,12 @@
-// What an operator and a member look at every day, in a real browser against a real server: the request log.
+// What an operator and a member look at every day, in a real browser against a real server: the request log and the live view.
 import { test } from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
-import { go, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { go, noBrowser, noneWrong, openBrowser, openWindow, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('daily pages', { skip: noBrowser, timeout: 120_000, bail: true }, async (t) => {
+test('daily pages', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
   const { server: { url }, owner, organization, close } = await openOwned();
   const browser = await openBrowser();
   t.teardown(async () => {
@@ -72,5 +72,38 @@ test('daily pages', { skip: noBrowser, timeout: 120_000, bail: true }, async (t)
     await page.getByRole('button', { name: /^Open req_/ }).first().waitFor();
     await screenshots(page, 'operator-requests', { few: true });
     await noneWrong(t, window, 'operator requests');
+  });
+
+  await t.test('live: the past by range, closer by dragging, who sends it, what was changed', async (t) => {
+    await owner.patch('/operator/tunables/tycho-1.0', { max_sequences: 3 });
+    const busy = setInterval(() => { void ask('A: one'); void ask('H: how much?'); }, 400);
+    t.teardown(() => clearInterval(busy));
+    await page.goto('/dashboard/operator/live');
+    await page.getByText('Live', { exact: true }).waitFor();
+    t.equal(await page.locator('.tile', { hasText: 'Preemptions' }).count(), 0, 'no tile for what has not happened');
+    await page.locator('.chart-key', { has: page.locator('.chart-limit') }).first().waitFor();
+    await page.waitForTimeout(12_000);   // a sum is written every ten seconds
+    await page.getByRole('region', { name: 'Changes' }).getByText('engine.tunables_changed').waitFor();
+    await screenshots(page, 'live-now');
+    await page.getByRole('radio', { name: '1 h', exact: true }).check();
+    const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
+    await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
+    await page.getByRole('figure', { name: /^Tokens by organization, last hour/ }).waitFor();
+    await screenshots(page, 'live-hour');
+    await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
+    await page.getByRole('region', { name: 'Who sends it' }).locator('.chart-key').getByText('production').waitFor();
+    const box = (await chart.locator('canvas').boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.98, box.y + 60, { steps: 5 });
+    await page.mouse.up();
+    await page.getByRole('button', { name: 'Reset zoom' }).click();
+    await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
+    await page.setViewportSize(PHONE);
+    t.ok(await eventually(async () => await page.locator('.live-chart').count() === 3), 'on a phone one chart of each kind');
+    await page.getByLabel('Chart of the engine').selectOption('KV pages');
+    await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
+    await noneWrong(t, window, 'live');
+    await page.setViewportSize(WIDE);
   });
 });
