@@ -17,6 +17,8 @@ import type { RequestLog } from '../../requests/request-log.js';
 import type { SecretBox } from '../../sealing/secret-box.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import type { BudgetStore } from '../../usage/budget-store.js';
+import type { PriceStore } from '../../usage/price-store.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
 import type { LimitValues } from '../../wire/dashboard.js';
@@ -28,6 +30,8 @@ export interface DashboardDeps {
   guard: Guard;
   origin: DashboardOrigin;
   usage: UsageStore;
+  prices: PriceStore;
+  budgets: BudgetStore;
   requestLog: RequestLog;
   /** What goes with an organization that is deleted. */
   stored: Erasable;
