@@ -36,6 +36,8 @@ import { healthRoutes } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
+import { completionsRoute } from './protocol/completions/route.js';
+import { tokenRoutes } from './protocol/tokens/routes.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
@@ -265,6 +267,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
+    completionsRoute(generation),
+    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id) }),
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),

@@ -186,6 +186,8 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
   }
   sampling.top_logprobs =
       static_cast<int>(arguments.integer(arguments.field(options, "topLogprobs"), -1, kMaxTopLogprobs));
+  if (const Named prompt = arguments.field(options, "promptLogprobs"); !arguments.is_absent(prompt))
+    sampling.prompt_logprobs = static_cast<int>(arguments.integer(prompt, -1, kMaxTopLogprobs));
   return sampling;
 }
 
@@ -335,6 +337,9 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.sampling = read_sampling(arguments, options, n_vocab);
   read_stops(arguments, options, n_vocab, request);
   request.ignore_eos = arguments.boolean(arguments.field(options, "ignoreEos"));
+  if (const Named least = arguments.field(options, "minTokens"); !arguments.is_absent(least))
+    request.min_tokens = static_cast<int>(arguments.integer(least, 0, request.max_tokens));
+  if (const Named ids = arguments.field(options, "returnTokens"); !arguments.is_absent(ids)) request.return_tokens = arguments.boolean(ids);
   request.use_prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   request.queue_wait_ms = static_cast<uint32_t>(integer("queueWaitMs", 0, kMaxUint));
   request.generation_ms = static_cast<uint32_t>(integer("generationMs", 1, kMaxUint));

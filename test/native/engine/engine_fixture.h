@@ -119,6 +119,7 @@ struct ChoiceOutcome {
   std::string content, reasoning, calls;
   std::vector<std::string> call_pieces;              // as they came; "" where other sections stood between
   std::vector<std::pair<TokenId, float>> logprobs;   // of tokens, each followed by its top entries
+  std::vector<TokenId> tokens;                       // where they are asked for
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
   FinishReason reason{};
@@ -129,6 +130,8 @@ struct ChoiceOutcome {
 struct Outcome {
   int started = 0;
   uint32_t prompt_tokens = 0, cached_tokens = 0;
+  std::vector<std::pair<TokenId, float>> prompt;     // its tokens from the second on, each followed by its top entries
+  int prompt_entries = 0;
   std::map<int, ChoiceOutcome> choices;
   bool failed = false;
   FailureCode code{};
@@ -171,6 +174,19 @@ class EventReader {
     return text;
   }
 
+  int get_logprobs(std::vector<std::pair<TokenId, float>>& into) {
+    const auto n = get<uint32_t>();
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto token = get<TokenId>();
+      into.emplace_back(token, get<float>());
+      for (auto n_top = get<uint32_t>(); n_top > 0; --n_top) {
+        const auto top = get<TokenId>();
+        into.emplace_back(top, get<float>());
+      }
+    }
+    return static_cast<int>(n);
+  }
+
   void read_record(std::map<RequestId, Outcome>& outcomes) {
     const size_t begin = at_;
     const auto size = get<uint32_t>();
@@ -200,16 +216,19 @@ class EventReader {
         choice.call_pieces.push_back(section == 2 ? text : "");
         CHECK(section == 0 || !(flags & 1));
         if (!(flags & 1)) break;
-        for (auto n = get<uint32_t>(); n > 0; --n) {
-          const auto token = get<TokenId>();
-          choice.logprobs.emplace_back(token, get<float>());
-          for (auto n_top = get<uint32_t>(); n_top > 0; --n_top) {
-            const auto top = get<TokenId>();
-            choice.logprobs.emplace_back(top, get<float>());
-          }
-        }
+        get_logprobs(choice.logprobs);
         break;
       }
+      case EventKind::kPrompt: {
+        CHECK_EQ(outcome.started, 1);
+        CHECK_EQ(choice.pieces, 0);
+        CHECK_EQ(get<uint32_t>(), static_cast<uint32_t>(outcome.prompt_entries) + 1);
+        outcome.prompt_entries += get_logprobs(outcome.prompt);
+        break;
+      }
+      case EventKind::kTokens:
+        for (auto n = get<uint32_t>(); n > 0; --n) choice.tokens.push_back(get<TokenId>());
+        break;
       case EventKind::kFinished:
         choice.finished = true;
         choice.reason = static_cast<FinishReason>(section);
