@@ -60,7 +60,7 @@ t.test('inspect', (t) => {
   t.match(whole.plan, { fullPages: 1, windowPages: 0, pagesFilled: 1 });
   t.notMatch(report.out, 'idle');
   // Layers of unequal sizes share pages.
-  const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'gemma4-ple.q8_0.gguf')]);
+  const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
   t.match(unequal.out, /KV pages.*; \d+\.\d % of them idle, as layers are of unequal sizes; /);
   const bad = join(dataDir, 'bad.gguf');
   writeFileSync(bad, 'GGUFxxxx');
