@@ -1,13 +1,14 @@
 // The decoder's half of the vision vectors: sequences of tokens and image embeddings, those that the vectors give, through
-// the engine, against the logits and the greedy path of exact arithmetic. Towers are another room's.
+// the engine on any backend, against the logits and the greedy path of exact arithmetic. Towers are another room's.
+#pragma once
+
 #include <cmath>
 
-#include "engine_fixture.h"
+#include "engine/engine_fixture.h"
 #include "support/golden.h"
 #include "support/json.h"
 
 namespace monolith::testing {
-namespace {
 
 struct VisionSequence {
   std::string name;
@@ -23,7 +24,7 @@ struct VisionPair {
   std::vector<VisionSequence> sequences;   // those whose embeddings are given in full
 };
 
-std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece) {
+inline std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece) {
   const auto t = piece["positions_t"].numbers<int32_t>(), y = piece["positions_y"].numbers<int32_t>(), x = piece["positions_x"].numbers<int32_t>();
   if (t.empty()) return nullptr;
   const int at = piece["position"].integer();
@@ -33,7 +34,7 @@ std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece)
 }
 
 // False: not all rows are given.
-bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& request) {
+inline bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& request) {
   for (const Json& piece : from["sequence"].array()) {
     const auto tokens = piece["tokens"].numbers<TokenId>();
     if (!tokens.empty()) {
@@ -52,7 +53,7 @@ bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& request)
   return true;
 }
 
-std::optional<VisionPair> read_pair(const std::string& name) {
+inline std::optional<VisionPair> read_pair(const std::string& name) {
   const std::string path = check::vectors_path("../vision/cases/" + name + ".json");
   if (path.empty()) return std::nullopt;
   std::ifstream in(path, std::ios::binary);
@@ -104,78 +105,70 @@ class NotedModel final : public Model {
   std::vector<std::vector<float>>& noted_;
 };
 
-int32_t best_of(const std::vector<float>& logits) { return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()); }
+inline int32_t best_of(const std::vector<float>& logits) { return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()); }
 
-void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, const Tolerance& tolerance, const std::string& how) {
+// The first `n_tokens` of an answer.
+inline void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, size_t n_tokens,
+                  const Tolerance& tolerance, const std::string& how) {
   const auto fail = [&](const std::string& what) { check::fail(__FILE__, __LINE__, sequence.name + ", " + how + ": " + what); };
-  if (noted.size() != sequence.greedy.size()) return fail(std::to_string(noted.size()) + " steps with logits");
+  if (noted.size() != n_tokens) return fail(std::to_string(noted.size()) + " steps with logits");
   const auto check_logits = [&](const std::vector<float>& got, const std::vector<float>& expected, const char* which) {
     const Distance d = distance(got, expected, tolerance);
     if (!(d.max <= tolerance.max && d.rms <= tolerance.rms && d.kl <= tolerance.kl))
       fail(std::string(which) + " logits are off by max " + std::to_string(d.max) + " rms " + std::to_string(d.rms) + " kl " + std::to_string(d.kl));
   };
   check_logits(noted[0], sequence.logits, "first");
-  for (size_t i = 0; i < sequence.greedy.size(); ++i) {
+  for (size_t i = 0; i < n_tokens; ++i) {
     if (best_of(noted[i]) == sequence.greedy[i]) continue;
     if (sequence.margins[i] >= 2 * tolerance.max * standard_deviation(noted[i])) fail("greedy token " + std::to_string(i));
     return;   // what follows proves nothing
   }
-  check_logits(noted.back(), sequence.last_logits, "last");
+  if (n_tokens == sequence.greedy.size()) check_logits(noted.back(), sequence.last_logits, "last");
 }
 
-void check_pair(const std::string& name) {
-  const auto pair = read_pair(name);
-  if (!pair) return check::skip("the vision vectors are not here");
-  auto file = GgufFile::open(pair->text_model);
+// How a pair's sequences are run.
+struct VisionRun {
+  std::string how;                  // for messages
+  bool exact = false;
+  int rows = 512;                   // of a step
+  size_t most_sequences = SIZE_MAX; // the first so many
+  int most_tokens = INT32_MAX;      // of an answer
+};
+
+inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, const VisionRun& run) {
+  auto file = GgufFile::open(pair.text_model);
   REQUIRE(file.ok());
-  CHECK(!pair->sequences.empty());
-  for (const CpuIsa isa : available_cpu_isas()) {
-    if (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1 && name != "qwen3vl" && name != "gemma3") continue;   // slow
-    for (const bool exact : {true, false})
-      for (const int batch : {512, 20}) {
-        auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = exact ? Arithmetic::kExact : Arithmetic::kProduction});
-        REQUIRE(backend.ok());
-        const ModelLimits limits{.max_batch_tokens = 512, .max_logit_rows = 4, .max_context = 700, .n_pages = 256,
-                                 .kv_type = exact ? KvType::kF32 : KvType::kF16, .pages_by_window = batch == 20};
-        auto model = Model::load(**file, **backend, limits, {});
-        REQUIRE(model.ok());
-        auto tokenizer = Tokenizer::load(**file);
-        REQUIRE(tokenizer.ok());
-        std::vector<std::vector<float>> noted;
-        EngineOptions options;
-        options.max_batch_tokens = batch;
-        auto engine = Engine::start(std::make_unique<NotedModel>(std::move(*model), noted), std::move(*backend), std::move(*tokenizer), options);
-        REQUIRE(engine.ok());
-        const std::string how = std::string(cpu_isa_name(isa)) + (exact ? ", exact, " : ", production, ") + std::to_string(batch) + " rows a step";
-        for (const VisionSequence& sequence : pair->sequences) {
-          GenerationRequest request = sequence.request;
-          request.max_tokens = static_cast<int>(sequence.greedy.size());
-          request.ignore_eos = true;
-          request.sampling.temperature = 0;
-          for (const bool again : {false, true}) {   // the second time from the prefix cache
-            noted.clear();
-            Consumer consumer(**engine);
-            const RequestId id = consumer.submit(request);
-            consumer.pump_until_ended(id);
-            const Outcome& outcome = consumer.outcomes()[id];
-            REQUIRE(!outcome.failed);
-            // A page is taken only if none of its last rows sees what is behind them.
-            if (!again || sequence.request.spans.front().bidirectional) CHECK(again || outcome.cached_tokens == 0);
-            else CHECK(outcome.cached_tokens > 0);
-            judge(sequence, noted, exact ? pair->f32 : pair->f16, how + (again ? ", again" : ""));
-          }
-        }
-      }
+  CHECK(!pair.sequences.empty());
+  const ModelLimits limits{.max_batch_tokens = 512, .max_logit_rows = 4, .max_context = 700, .n_pages = 256,
+                           .kv_type = run.exact ? KvType::kF32 : KvType::kF16, .pages_by_window = run.rows == 20};
+  auto model = Model::load(**file, *backend, limits, {});
+  REQUIRE(model.ok());
+  auto tokenizer = Tokenizer::load(**file);
+  REQUIRE(tokenizer.ok());
+  std::vector<std::vector<float>> noted;
+  EngineOptions options;
+  options.max_batch_tokens = run.rows;
+  auto engine = Engine::start(std::make_unique<NotedModel>(std::move(*model), noted), std::move(backend), std::move(*tokenizer), options);
+  REQUIRE(engine.ok());
+  for (size_t i = 0; i < std::min(run.most_sequences, pair.sequences.size()); ++i) {
+    const VisionSequence& sequence = pair.sequences[i];
+    GenerationRequest request = sequence.request;
+    request.max_tokens = std::min(run.most_tokens, static_cast<int>(sequence.greedy.size()));
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    for (const bool again : {false, true}) {   // the second time from the prefix cache
+      noted.clear();
+      Consumer consumer(**engine);
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      const Outcome& outcome = consumer.outcomes()[id];
+      REQUIRE(!outcome.failed);
+      // A page is taken only if none of its last rows sees what is behind them.
+      if (!again || sequence.request.spans.front().bidirectional) CHECK(again || outcome.cached_tokens == 0);
+      else CHECK(outcome.cached_tokens > 0);
+      judge(sequence, noted, static_cast<size_t>(request.max_tokens), run.exact ? pair.f32 : pair.f16, run.how + (again ? ", again" : ""));
+    }
   }
 }
 
-TEST(vision_sequences_idefics3) { check_pair("idefics3"); }
-TEST(vision_sequences_gemma3) { check_pair("gemma3"); }
-TEST(vision_sequences_qwen25vl) { check_pair("qwen25vl"); }
-TEST(vision_sequences_qwen3vl) { check_pair("qwen3vl"); }
-TEST(vision_sequences_of_the_other_pairs) {
-  for (const char* pair : {"pixtral", "mistral3", "internvl", "llava15", "llava16", "lfm2", "gemma4v", "kimik25"}) check_pair(pair);
-}
-
-}  // namespace
 }  // namespace monolith::testing
