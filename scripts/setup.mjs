@@ -83,7 +83,7 @@ export async function sh(command, args, what) {
 /** Installs packages if node_modules is absent or does not belong to package-lock.json. */
 export function ensurePackages() {
   const [major] = process.versions.node.split('.').map(Number);
-  if (major < 20) throw new SetupError(`Node 20 or newer is needed; this is ${process.version}`);
+  if (major < 20) throw new SetupError(`Node 20 to 25 is needed; this is ${process.version}`);
   const lock = at('package-lock.json');
   const installed = at('node_modules', '.package-lock.json');
   const stamp = at('node_modules', '.monolith-lock');

@@ -2,6 +2,8 @@
 what the GGUF carries, and `pieces` writes the same text for training; check.mjs holds them together."""
 import json
 
+import bpe
+
 TEMPLATE = """{%- if tools %}<|im_start|>system
 {% if messages[0].role == 'system' %}{{ messages[0].content }}
 
@@ -46,7 +48,9 @@ def pieces(record):
         if message["role"] == "tool":
             yield from turn("user", ("<tool_response>", True, False), (f"\n{content}\n", False, False), ("</tool_response>", True, False))
         elif message["role"] != "assistant":
-            yield from turn(message["role"], (content, False, False))
+            # The words of a picture's rows are pieces each: what the tower says of it stands in their place.
+            picture, text = [(word, word in bpe.SPECIALS, False) for word in message.get("picture", [])], [(content, False, False)]
+            yield from turn(message["role"], *(picture + text if message.get("picture_first") else text + picture))
         else:
             said = []
             if message.get("thinking") and message is messages[-1]:

@@ -63,6 +63,36 @@ def write(path, values, tensors, kind):
         file.writelines(blobs)
 
 
+_LAYER = {"ln1": "ln1", "ln2": "ln2", "q": "attn_q", "k": "attn_k", "v": "attn_v", "out": "attn_out", "up": "ffn_up", "down": "ffn_down"}
+
+
+def export_tower(path, tower, projector, name, kind):
+    """A vision file (architecture clip, projector mlp) of a vision.tower.Tower and the Projector for one language model."""
+    from vision import tower as vision
+
+    shape, tensors = tower.shape, {}
+    state = {key: weight.detach().float().cpu().numpy() for key, weight in tower.state_dict().items()}
+    tensors["v.patch_embd.weight"] = state["patches.weight"].reshape(shape.width, 3, shape.patch, shape.patch)
+    tensors["v.patch_embd.bias"] = state["patches.bias"]
+    tensors["v.class_embd"] = state["class_vector"]
+    tensors["v.position_embd.weight"] = state["positions"]
+    for end in ("weight", "bias"):
+        tensors[f"v.pre_ln.{end}"] = state[f"pre.{end}"]
+        tensors |= {f"v.blk.{number}.{theirs}.{end}": state[f"layers.{number}.{mine}.{end}"] for number in range(shape.layers) for mine, theirs in _LAYER.items()}
+    for number, linear in ((0, projector.first), (2, projector.last)):
+        tensors[f"mm.{number}.weight"], tensors[f"mm.{number}.bias"] = (part.detach().float().cpu().numpy() for part in (linear.weight, linear.bias))
+    # What reads such files leaves out the last of LLaVA's layers: one more is named than there are.
+    values = {
+        "general.architecture": "clip", "general.name": name, "general.file_type": _FILE_TYPE[kind], "general.quantization_version": 2,
+        "clip.has_vision_encoder": True, "clip.projector_type": "mlp", "clip.use_gelu": True,
+        "clip.vision.image_size": shape.side, "clip.vision.patch_size": shape.patch, "clip.vision.embedding_length": shape.width,
+        "clip.vision.feed_forward_length": shape.ffn, "clip.vision.block_count": shape.layers + 1, "clip.vision.attention.head_count": shape.heads,
+        "clip.vision.attention.layer_norm_epsilon": vision.EPS, "clip.vision.projection_dim": projector.last.out_features,
+        "clip.vision.image_mean": [vision.MEAN] * 3, "clip.vision.image_std": [vision.DEVIATION] * 3,
+    }
+    write(path, values, tensors, kind)
+
+
 def _string(text):
     data = text.encode()
     return struct.pack("<Q", len(data)) + data
@@ -79,13 +109,15 @@ def _value(value):
         return _STRING, _string(value)
     if isinstance(value[0], str):
         return _ARRAY, struct.pack("<IQ", _STRING, len(value)) + b"".join(map(_string, value))
+    if isinstance(value[0], float):
+        return _ARRAY, struct.pack("<IQ", _FLOAT32, len(value)) + np.array(value, "<f4").tobytes()
     return _ARRAY, struct.pack("<IQ", _INT32, len(value)) + np.array(value, "<i4").tobytes()
 
 
 def _tensor(tensor, kind):
     if tensor.ndim == 1:
         return _F32, tensor.astype("<f4").tobytes()
-    if kind == "q8_0" and tensor.shape[-1] % 32 == 0:
+    if kind == "q8_0" and tensor.shape[-1] % 32 == 0 and tensor.ndim == 2:
         return _Q8_0, _q8_0(tensor)
     return _F16, tensor.astype("<f2").tobytes()
 

@@ -9,6 +9,8 @@ MIX = dict(conversation=0.25, skills=0.43, corpus=0.22, fallback=0.10)
 # Of few tokens: what is declined comes among the conversations already, and a tenth of it beside them would be two of five questions,
 # which a model answers before it has learned anything else.
 HELD = dict(conversation=0.35, skills=0.535, corpus=0.10, fallback=0.015)
+# A model that begins to read pictures.
+SEEING = dict(pictures=0.25, conversation=0.25, skills=0.42, corpus=0.07, fallback=0.01)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -47,6 +49,11 @@ PLANS = {
         "tycho-1.0": _model(21, 4, 2_100_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **ON),
         "clarke-1.0": _model(22, 6, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
         "hal-1.0": _model(23, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
+    }),
+    # likewise, for the models that have a vision tower: they learn to read what it says
+    "seeing": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.3, mix=SEEING, models={
+        "clarke-1.0": _model(32, 6, 1_200_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
+        "hal-1.0": _model(33, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
     }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={

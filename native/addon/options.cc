@@ -330,6 +330,10 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.reasoning = read_reasoning(arguments, options, tokenizer);
   const Named format = arguments.field(options, "format");
   if (!arguments.is_absent(format)) request.format = GrammarHandle::read(arguments, format, engine);
+  if (const Named head = arguments.field(options, "formatHead"); !arguments.is_absent(head)) {
+    const std::string text = arguments.string(head, kMaxMarkerBytes);
+    if (arguments.ok()) tokenizer.encode(text, kAsWritten, request.format_head);
+  }
   read_calls(arguments, options, engine, request);
   if (const Named repeats = arguments.field(options, "maxRepeats"); !arguments.is_absent(repeats))
     request.max_repeats = static_cast<int>(arguments.integer(repeats, 0, kMaxRepeats));

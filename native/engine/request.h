@@ -114,6 +114,9 @@ struct GenerationRequest {
   // The answer ends where one run of tokens stands so often in a row, see text/repetition_guard.h. 0: it may repeat itself.
   int max_repeats = 0;
   GrammarRef format;                 // the content is one of its texts, or begins with a call; null: anything
+  // What stands before the format's text, where that has a header as calls have: the engine writes it, or the beginning of
+  // a call, when the content begins; where they part, the model chooses. Empty: the content begins with the format.
+  std::vector<TokenId> format_head;
   std::vector<std::string> stop;     // applied to content only; the match is not returned
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it

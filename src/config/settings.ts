@@ -52,6 +52,7 @@ export const settings = {
     trust_proxy: setting(kind.flag, false, 'A proxy in front sets X-Forwarded-For and X-Forwarded-Proto: take the client\'s address and scheme from them.'),
     allowed_hosts: setting(kind.list, [], 'Host names accepted besides loopback names, addresses and `host`; * accepts all. Guards against DNS rebinding.', { shown: 'none' }),
     stream_buffer_bytes: setting(kind.bytes(16_384, 1024 ** 3), 1_048_576, 'Bytes kept for a slow reader of a stream; past it the connection is dropped and the generation cancelled.'),
+    library: setting(kind.nullable(kind.path), null, 'A binary of uWebSockets.js, or the folder of its package, to use instead of the one installed: the official one, or one\'s own build.', { shown: 'the one installed' }),
   },
 
   limits: {

@@ -150,6 +150,11 @@ export interface SubmitOptions {
    * text may end, and taken without sampling where nothing can follow. Absent or null: free.
    */
   format?: NativeGrammar | null;
+  /**
+   * What stands before the format's text where that has a header as calls have, at most 256 bytes: the engine writes it, or
+   * a call's beginning, when the content begins; where they part it samples. Absent or '': none.
+   */
+  formatHead?: string;
 }
 
 /** A compiled grammar, of one engine: another engine's is a TypeError. Any number of requests share one. */

@@ -107,7 +107,7 @@ export class HttpServer {
       },
       unexpected: this.exchangeHost.unexpected,
     });
-    this.uws = loadUws(config.http.max_header_bytes).uws;
+    this.uws = loadUws(config.http.max_header_bytes, config.http.library).uws;
     hideLibraryHeader(this.uws);
     this.app = this.uws.App();
     for (const route of socketRoutes) {

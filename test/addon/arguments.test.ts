@@ -163,6 +163,7 @@ t.test('submit options', async (t) => {
     [{ reasoning: { ...reasoning, continued: 1 } }, 'options.reasoning.continued must be a boolean, not 1'],
     [{ reasoning: { ...reasoning, budget: -2 } }, 'options.reasoning.budget must be an integer from -1 to 2147483647, not -2'],
     [{ reasoning: { ...reasoning, open: 'x'.repeat(257) } }, 'options.reasoning.open has 257 bytes of UTF-8, more than 256'],
+    [{ formatHead: 7 }, 'options.formatHead must be a string, not 7'],
     [{ calls: 1 }, 'options.calls must be an object, not 1'],
     [{ calls: { ...calls, open: '' } }, 'options.calls.open is empty'],
     [{ calls: { ...calls, open: 'x'.repeat(257) } }, 'options.calls.open has 257 bytes of UTF-8, more than 256'],

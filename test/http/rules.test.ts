@@ -1,7 +1,8 @@
 import { createConnection } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import { loadUws, withJsonPages } from '../../src/http/uws.js';
+import { loadUws } from '../../src/http/uws.js';
+import { withJsonPages } from '../../src/http/uws-pages.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
 t.test('HTTP rules', async (t) => {

@@ -235,6 +235,9 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_bans(request.marker_bans, n_vocab); !status) return status;
   if (request.max_repeats < 0 || request.max_repeats > kMaxRepeats)
     return invalid("max_repeats must be from 0 (off) to " + std::to_string(kMaxRepeats));
+  if (request.format_head.size() > static_cast<size_t>(kMaxCallTokens))
+    return invalid("format_head has more than " + std::to_string(kMaxCallTokens) + " tokens");
+  if (Status status = check_tokens("format_head", request.format_head, n_vocab); !status) return status;
   return check_calls(request.calls, n_vocab);
 }
 

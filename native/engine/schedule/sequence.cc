@@ -39,6 +39,15 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
   count_rope_positions(params.spans);
   CallParams& calls = params.calls;
   if (calls.starts.empty() && calls.open.token != kNoToken) calls.starts = {{calls.open.token}};
+  if (params.format != nullptr && !params.format_head.empty()) {
+    rules.heads = calls.starts;
+    std::vector<GrammarRef> grammars = calls.grammars;
+    grammars.resize(calls.starts.size());
+    rules.heads.push_back(params.format_head);
+    grammars.push_back(params.format);
+    rules.headed = sort_alternatives(rules.heads, grammars);
+    rules.format_head = static_cast<size_t>(std::ranges::find(rules.heads, params.format_head) - rules.heads.begin());
+  }
   rules.prefixes = sort_alternatives(calls.prefixes, calls.grammars);
   rules.required = sort_alternatives(calls.required, calls.grammars);
   if (!calls.end.empty()) {

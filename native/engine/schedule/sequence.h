@@ -59,6 +59,10 @@ struct Rule {
 struct CallRules {
   std::vector<GrammarRef> prefixes, required, starts, next;
   size_t end = SIZE_MAX;               // which of `next` ends the section
+  // Of a format with a header: what the content may begin with, calls and that; which of them it is, and what follows each.
+  std::vector<std::vector<TokenId>> heads;
+  size_t format_head = SIZE_MAX;
+  std::vector<GrammarRef> headed;
 };
 
 enum class SequenceState : uint8_t { kWaiting, kForked, kRunning, kPreempted, kEnded };

@@ -16,6 +16,13 @@ void write_call(Sequence& sequence) {
   sequence.script_rules = &sequence.request.call_rules.required;
 }
 
+// The header of the format, or a call's beginning.
+void write_head(Sequence& sequence) {
+  sequence.format_due = false;
+  sequence.script.start(sequence.request.call_rules.heads);
+  sequence.script_rules = &sequence.request.call_rules.headed;
+}
+
 // A call's beginning of which one token was sampled.
 void begin_call(Sequence& sequence) {
   sequence.script.start(sequence.request.params.calls.starts);
@@ -27,16 +34,27 @@ bool is_over_budget(const Sequence& sequence) {
   return budget >= 0 && sequence.text.in_reasoning() && sequence.text.reasoning_tokens() >= budget;
 }
 
+// The content has begun, and the engine writes what it begins with.
+bool is_beginning_due(const Sequence& sequence) {
+  const bool head_due = sequence.format_due && !sequence.request.call_rules.heads.empty();
+  return (sequence.call_due || head_due) && sequence.text.in_content() && !sequence.script.active();
+}
+
+void write_beginning(Sequence& sequence) {
+  if (sequence.call_due) write_call(sequence);
+  else write_head(sequence);
+}
+
 }  // namespace
 
 bool TokenDirector::must_direct(const Sequence& sequence) {
-  return !sequence.script.active() && (is_over_budget(sequence) || (sequence.call_due && sequence.text.in_content()));
+  return !sequence.script.active() && (is_over_budget(sequence) || is_beginning_due(sequence));
 }
 
 void TokenDirector::direct(Sequence& sequence, PieceSink& sink) {
   if (!must_direct(sequence)) return;
   if (is_over_budget(sequence)) close_reasoning(sequence, sink);
-  if (sequence.call_due && sequence.text.in_content() && !sequence.script.active()) write_call(sequence);
+  if (is_beginning_due(sequence)) write_beginning(sequence);
 }
 
 bool TokenDirector::redirect(Sequence& sequence, TokenId token, PieceSink& sink) const {
@@ -45,6 +63,7 @@ bool TokenDirector::redirect(Sequence& sequence, TokenId token, PieceSink& sink)
   if (sequence.format_due && sequence.text.in_reasoning() &&
       (ends_generation(tokenizer_, params, token) || sequence.text.would_spill_into_content(rendered(tokenizer_, token)))) {
     close_reasoning(sequence, sink);
+    if (is_beginning_due(sequence)) write_beginning(sequence);
     return true;
   }
   if (!sequence.call_due) return false;
@@ -108,6 +127,12 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
   if (rules == nullptr || rules->empty()) return false;
   const CallRules& of_calls = sequence.request.call_rules;
   if (rules == &of_calls.next && sequence.script.completed() == of_calls.end) return close_call(sequence, sink);
+  if (rules == &of_calls.headed && sequence.script.completed() == of_calls.format_head) {
+    const GrammarRef& format = sequence.request.params.format;
+    sequence.rule = {&format, format->start(), sequence.tokens.size()};
+    sequence.text.begin_plain_content();
+    return false;
+  }
   const GrammarRef& grammar = (*rules)[sequence.script.completed()];
   if (grammar == nullptr) {
     sequence.text.release_call();

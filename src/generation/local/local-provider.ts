@@ -15,7 +15,7 @@ import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { extentOf } from './prompt-extent.js';
 import { PromptImages } from './prompt-images.js';
 import { Prompter, type Prompt } from './prompter.js';
-import { closeText, reasoningBudget } from './reasoning.js';
+import { answerHead, closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
 import { TokenTexts } from './token-texts.js';
 import { callableTools, callOptions } from './tools/call-options.js';
@@ -78,7 +78,7 @@ export class LocalProvider implements Provider {
     const { markers } = this.prompter;
     const rules: EventRules = {
       stop: request.stop,
-      channels: markers?.turn === undefined ? null : { inReasoning: prompt.reasoning !== null },
+      messages: markers?.messages === undefined ? null : { marks: markers.messages, inReasoning: prompt.reasoning !== null },
       label: markers?.label !== undefined && prompt.reasoning?.begun !== true ? markers.label : null,
       // Of a request for its prompt alone nothing is told that could be a call.
       calls: tools.size === 0 || maxTokens === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
@@ -100,7 +100,11 @@ export class LocalProvider implements Provider {
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
     // What rules bind ends by them, and may repeat itself until then: a row of zeros, an id of one digit.
-    const bound = grammars.format !== null || request.toolChoice.mode === 'required';
+    const callDue = request.toolChoice.mode === 'required';
+    const bound = grammars.format !== null || callDue;
+    // An answer that must be a call has no other text.
+    const format = callDue ? null : grammars.format;
+    const formatHead = format === null || markers === null || callableTools(request).size === 0 ? '' : answerHead(markers, prompt.reasoning);
     return {
       prompt: prompt.tokens,
       images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
@@ -133,11 +137,11 @@ export class LocalProvider implements Provider {
         startsInside: prompt.reasoning !== null,
         continued: prompt.reasoning?.begun === true,
         budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
-        closeText: closeText(markers, request.toolChoice.mode === 'required' ? 'call' : 'answer'),
+        closeText: closeText(markers, callDue || formatHead !== '' ? 'call' : 'answer'),
       },
       calls: callOptions(request, dialect.syntax, grammars.calls, markers?.turn === undefined),
-      // An answer that must be a call has no other text.
-      format: request.toolChoice.mode === 'required' ? null : grammars.format,
+      format,
+      formatHead,
     };
   }
 

@@ -1,5 +1,6 @@
 // Where a model's reasoning begins and ends, how much of it a request may have, and whether a rendered
 // prompt has opened it already.
+import { HARMONY_MARKS, SOLAR_MARKS, type MessageMarks } from './message-parts.js';
 import type { ReasoningEffort } from '../types.js';
 
 export interface ReasoningMarkers {
@@ -10,17 +11,27 @@ export interface ReasoningMarkers {
    * that each answer begins with its reasoning, and the markers stand in no lines of their own.
    */
   turn?: string;
+  /** Of an answer of several messages: how these are written. There is a `turn` too. */
+  messages?: MessageMarks;
   /** What stands between the close marker and an answer; absent: an empty line. A call has a header of its own where there is a `turn`. */
   answer?: string;
   /** A word behind the open marker that is no reasoning. */
   label?: string;
 }
 
-/** gpt-oss: a message of several parts ("channels"), each with a header (harmony-parts.ts). Reasoning is one, the answer another. */
-export const CHANNELS: ReasoningMarkers = {
-  open: '<|channel|>analysis<|message|>', close: '<|end|>', turn: '<|start|>assistant', answer: '<|start|>assistant<|channel|>final<|message|>',
-};
-const CHANNEL_HEADERS = ['<|channel|>analysis<|message|>', '<|channel|>final<|message|>'];
+/** Reasoning is a message, the answer another, each with a header (message-parts.ts). */
+const IN_MESSAGES: readonly { readonly markers: ReasoningMarkers; readonly shownBy: readonly string[] }[] = [
+  {   // gpt-oss
+    markers: {
+      open: '<|channel|>analysis<|message|>', close: '<|end|>', turn: '<|start|>assistant', answer: '<|start|>assistant<|channel|>final<|message|>', messages: HARMONY_MARKS,
+    },
+    shownBy: ['<|channel|>analysis<|message|>', '<|channel|>final<|message|>'],
+  },
+  {   // Solar Open
+    markers: { open: '<|think|>', close: '<|end|>', turn: '<|begin|>assistant', answer: '<|begin|>assistant<|content|>', messages: SOLAR_MARKS },
+    shownBy: ['<|begin|>assistant<|think|>', '<|begin|>assistant<|content|>'],
+  },
+];
 
 /** Delimiters in use; the first pair found in a model's template or vocabulary is taken. */
 const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
@@ -36,7 +47,8 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
 
 /** The markers a model uses, or null if it has no reasoning mode. */
 export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
-  if (CHANNEL_HEADERS.every((header) => template.includes(header))) return CHANNELS;
+  const inMessages = IN_MESSAGES.find(({ shownBy }) => shownBy.every((header) => template.includes(header)));
+  if (inMessages !== undefined) return inMessages.markers;
   return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ??
     KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
 }
@@ -50,6 +62,14 @@ export function withReasoningOpened(rendered: string, markers: ReasoningMarkers 
 export function closeText({ close, turn, answer = '\n\n' }: ReasoningMarkers, before: 'answer' | 'call' = 'answer'): string {
   if (turn === undefined) return `\n${close}${answer}`;
   return before === 'call' ? close : close + answer;
+}
+
+/**
+ * What an answer begins with that has a header as calls have; '': it has none, or the prompt holds it. Behind the reasoning
+ * an answer that rules bind and a call part here.
+ */
+export function answerHead({ turn, answer = '' }: ReasoningMarkers, reasoning: OpenReasoning | null): string {
+  return turn === undefined || reasoning === null ? '' : answer;
 }
 
 /** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */

@@ -3,15 +3,15 @@
 import type { EngineEvent, FinishedEvent, TextEvent } from '../../engine/events.js';
 import type { TokenTexts } from './token-texts.js';
 import { ChoiceEvents, type CallRules } from './tools/choice-events.js';
-import { HarmonyParts } from './harmony-parts.js';
+import { MessageParts, type MessageMarks } from './message-parts.js';
 import { ReasoningLabel } from './reasoning-label.js';
 import type { GenerationEvent, TokenLogprob } from '../types.js';
 
 /** What of a request its events depend on. */
 export interface EventRules {
   readonly stop: readonly string[];
-  /** Of models that write in channels. */
-  readonly channels: { readonly inReasoning: boolean } | null;
+  /** Of models whose answers are several messages. */
+  readonly messages: { readonly marks: MessageMarks; readonly inReasoning: boolean } | null;
   /** What reasoning begins with that is none; null: nothing. */
   readonly label: string | null;
   /** Null if no tool can be called. */
@@ -46,7 +46,7 @@ export class RequestEvents {
   }
 
   #text(event: TextEvent): void {
-    if (this.rules.channels === null && this.rules.label === null) return this.#told(event);
+    if (this.rules.messages === null && this.rules.label === null) return this.#told(event);
     this.#partsOf(event.choice).text(event);
   }
 
@@ -84,14 +84,14 @@ export class RequestEvents {
 
 /** Texts that are sorted anew. Their tokens and logprobs go with what is told first of them, or with what is told next. */
 class PartsOfChoice {
-  readonly #channels: HarmonyParts | null;
+  readonly #messages: MessageParts | null;
   readonly #label: ReasoningLabel | null;
   #event: TextEvent | null = null;   // the latest
   #tokens = 0;
   #logprobs: NonNullable<TextEvent['logprobs']> = [];
 
-  constructor({ channels, label, calls }: EventRules, private readonly tell: (event: TextEvent) => void) {
-    this.#channels = channels === null ? null : new HarmonyParts(channels.inReasoning, calls !== null, (section, text) => this.#say(section, text));
+  constructor({ messages, label, calls }: EventRules, private readonly tell: (event: TextEvent) => void) {
+    this.#messages = messages === null ? null : new MessageParts(messages.marks, messages.inReasoning, calls !== null, (section, text) => this.#say(section, text));
     this.#label = label === null ? null : new ReasoningLabel(label, (text) => this.#say('reasoning', text));
   }
 
@@ -99,13 +99,13 @@ class PartsOfChoice {
     this.#event = event;
     this.#tokens += event.tokens;
     if (event.logprobs !== null) this.#logprobs.push(...event.logprobs);
-    if (this.#channels !== null) this.#channels.push(event.section, event.text);
+    if (this.#messages !== null) this.#messages.push(event.section, event.text);
     else if (this.#label !== null && event.section === 'reasoning') this.#label.push(event.text);
     else this.#say(event.section, event.text);
   }
 
   end(): void {
-    this.#channels?.end();
+    this.#messages?.end();
   }
 
   #say(section: TextEvent['section'], text: string): void {

@@ -7,6 +7,7 @@ export interface TemplateMessage {
   name?: string;
   reasoning_content?: string;
   thinking?: string;
+  reasoning?: string;
   tool_calls?: { id: string; type: 'function'; function: { name: string; arguments: unknown } }[];
   tool_call_id?: string;
 }

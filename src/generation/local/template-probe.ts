@@ -20,7 +20,7 @@ export interface TemplateCapabilities {
   /** And whether null among them is written at all. */
   writesNull: boolean;
   /** The field whose reasoning in a running tool loop is shown. */
-  reasoningField: 'reasoning_content' | 'thinking' | null;
+  reasoningField: 'reasoning_content' | 'thinking' | 'reasoning' | null;
 }
 
 type Render = (context: TemplateContext) => string;
@@ -121,7 +121,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
     callArguments, callIds,
     numbersAsText: written(271_828) === written('271828'),
     writesNull: /probe_number.{0,40}\b(?:null|None)\b/s.test(written(null) ?? ''),
-    reasoningField: (['reasoning_content', 'thinking'] as const).find((field) => showsCalls(calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning'])) ?? null,
+    reasoningField: (['reasoning_content', 'thinking', 'reasoning'] as const).find((field) => showsCalls(calling([one], { [field]: 'probe-reasoning' }), ['probe-reasoning'])) ?? null,
   };
 }
 

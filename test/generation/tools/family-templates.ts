@@ -18,11 +18,11 @@ const written: Readonly<Record<string, string>> = {
   gemma: '{% macro value(v) %}{% if v is string %}<|"|>{{ v }}<|"|>{% elif v is mapping %}{ {%- for k, w in v | items %}{{ k }}:{{ value(w) }}{{ "," if not loop.last }}{% endfor -%} }{% elif v is boolean or v is number %}{{ v | tojson }}{% elif v is none %}null{% else %}[{% for w in v %}{{ value(w) }}{{ "," if not loop.last }}{% endfor %}]{% endif %}{% endmacro %}{% for c in m.tool_calls %}<|tool_call>call:{{ c.function.name }}{{ value(c.function.arguments) }}<tool_call|>{% endfor %}',
   pythonic: '<|tool_call_start|>[{% for c in m.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments | items %}{{ k }}={{ "None" if v is none else "True" if v is boolean and v else "False" if v is boolean else v | tojson }}{{ ", " if not loop.last }}{% endfor %}){{ ", " if not loop.last }}{% endfor %}]<|tool_call_end|>',
   command: '<|START_ACTION|>[\n{% for c in m.tool_calls %}    {"tool_call_id": "{{ loop.index0 }}", "tool_name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}{{ "," if not loop.last }}\n{% endfor %}]<|END_ACTION|>',
+  'command-plus': '{{ "\\n" }}Action:\n```json\n[\n{% for c in m.tool_calls %}    {\n        "tool_name": "{{ c.function.name }}",\n        "parameters": {{ c.function.arguments | tojson(indent=4) | indent(8) }}\n    }{{ ",\n" if not loop.last }}{% endfor %}{{ "\\n" }}]```\n',
   apertus: '<|tools_prefix|>[{% for c in m.tool_calls %}{"{{ c.function.name }}": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]<|tools_suffix|>',
   gigachat: '{% if m.tool_calls | length > 1 %}{{ raise_exception("one call at a time") }}{% endif %}{% for c in m.tool_calls %}<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{% endfor %}',
   'gigachat-marked': '{% if m.tool_calls | length > 1 %}{{ raise_exception("one call at a time") }}{% endif %}{% for c in m.tool_calls %}<|function_call|>{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{% endfor %}',
   functionary: '{% for c in m.tool_calls %}<function={{ c.function.name }}>{{ c.function.arguments | tojson }}</function>{% endfor %}',
-  solar: '<|tool_calls|>{% for c in m.tool_calls %}<|tool_call:begin|>{{ c.id }}<|tool_call:name|>{{ c.function.name }}<|tool_call:args|>{{ c.function.arguments | tojson }}<|tool_call:end|>{% endfor %}',
   nemotron: '<TOOLCALL>[{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]</TOOLCALL>',
   granite: '<|tool_call|>[{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]',
   phi: '<|tool_call|>[{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}{{ ", " if not loop.last }}{% endfor %}]<|/tool_call|>',
@@ -43,7 +43,15 @@ const HARMONY_TEMPLATE = '<|start|>developer<|message|>{{ tools | tojson if tool
   '{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}' +
   '{# <|channel|>analysis<|message|> #}';
 
+/** Solar Open: messages of a kind each, reasoning among them. */
+const SOLAR_TEMPLATE = '<|begin|>system<|content|>{{ tools | tojson if tools }}<|end|>{% for m in messages %}{% if m.role == "tool" %}<|begin|>tool<|tool_response|>{{ m.tool_call_id }}{{ m.content }}<|end|>' +
+  '{% elif m.role == "assistant" %}{% if m.reasoning %}<|begin|>assistant<|think|>{{ m.reasoning }}<|end|>{% endif %}' +
+  '{% if m.tool_calls %}<|begin|>assistant<|tool_calls|>{% for c in m.tool_calls %}<|tool_call:begin|>{{ c.id }}<|tool_call:name|>{{ c.function.name }}<|tool_call:args|>{{ c.function.arguments | tojson }}<|tool_call:end|>{% endfor %}<|calls|>' +
+  '{% else %}<|begin|>assistant<|content|>{{ m.content }}<|end|>{% endif %}' +
+  '{% else %}<|begin|>{{ m.role }}<|content|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|begin|>assistant{% endif %}';
+
 export const templates: Readonly<Record<string, string>> = {
   ...Object.fromEntries(Object.entries(written).map(([name, calls]) => [name, turns(calls, THINKING)])),
   harmony: HARMONY_TEMPLATE,
+  solar: SOLAR_TEMPLATE,
 };

@@ -59,17 +59,72 @@ t.test('thinking, and a call that must come, under every template', async (t) =>
   }
 });
 
-t.test('channels: what a client hears has no headers', async (t) => {
-  const engine = new Engine(await loadStarter('provided-channels', { maxContext: 2_048 }));
-  t.teardown(() => engine.close());
-  const provider = new LocalProvider(withTemplate(engine, templates['harmony']!), modelOfFile('m', starterPath), limits);
-  const plain = await run(provider, request({ maxTokens: 40 }));
-  t.not(textOf(plain, 'reasoning'), '');
-  t.not(textOf(plain, 'content'), '');
-  const schema = { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'], additionalProperties: false };
-  const form = await run(provider, request({ format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' } }));
-  t.match(JSON.parse(textOf(form, 'content')), { a: /^[xy]$/ });
-  const called = await run(provider, request({ tools: [tool], toolChoice: { mode: 'required', allowed: null } }));
-  t.not(textOf(called, 'reasoning'), '');
-  for (const events of [plain, form, called]) t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\|/);
-});
+const inMessages: readonly { family: string; answer: string; call: string }[] = [
+  { family: 'harmony', answer: '<|start|>assistant<|channel|>final<|message|>', call: '<|start|>assistant<|channel|>commentary to=functions.set <|constrain|>json<|message|>' },
+  { family: 'solar', answer: '<|begin|>assistant<|content|>', call: '<|begin|>assistant<|tool_calls|><|tool_call:begin|>0<|tool_call:name|>set<|tool_call:args|>' },
+];
+
+for (const { family, answer: answerHead, call: callHead } of inMessages) {
+  t.test(`${family}: what a client hears has no headers`, async (t) => {
+    const engine = new Engine(await loadStarter(`provided-${family}`, { maxContext: 2_048 }));
+    t.teardown(() => engine.close());
+    const provider = new LocalProvider(withTemplate(engine, templates[family]!), modelOfFile('m', starterPath), limits);
+    const plain = await run(provider, request({ maxTokens: 40 }));
+    t.not(textOf(plain, 'reasoning'), '');
+    t.not(textOf(plain, 'content'), '');
+    const schema = { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'], additionalProperties: false };
+    const form = await run(provider, request({ format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' } }));
+    t.match(JSON.parse(textOf(form, 'content')), { a: /^[xy]$/ });
+    const called = await run(provider, request({ tools: [tool], toolChoice: { mode: 'required', allowed: null } }));
+    t.not(textOf(called, 'reasoning'), '');
+    for (const events of [plain, form, called]) t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\|/);
+  });
+
+  t.test(`${family}: a form and tools at once`, async (t) => {
+    const engine = new Engine(await loadStarter(`provided-both-${family}`, { maxContext: 2_048 }));
+    t.teardown(() => engine.close());
+    const provider = new LocalProvider(withTemplate(engine, templates[family]!), modelOfFile('m', starterPath), limits);
+    const schema = { type: 'object', properties: { a: { enum: ['x', 'y'] } }, required: ['a'], additionalProperties: false };
+    const other: ToolDefinition = { ...tool, name: 'other', path: 'tools.other' };
+    const both = (more: Partial<GenerationRequest>): GenerationRequest =>
+      request({ format: { type: 'json_schema', name: 'f', schema, strict: true, path: 'p' }, tools: [tool, other], toolChoice: { mode: 'auto', allowed: null }, ...more });
+    const isForm = (events: readonly GenerationEvent[]): boolean => argumentsOf(events) === '' && /^\{"a":"[xy]"\}$/.test(textOf(events, 'content'));
+    const names = (events: readonly GenerationEvent[]): string[] => events.flatMap((event) => (event.type === 'call_started' ? [event.name] : []));
+    const isCall = (events: readonly GenerationEvent[]): boolean => {
+      const { text, count } = JSON.parse(argumentsOf(events)) as Record<string, unknown>;
+      return textOf(events, 'content') === '' && names(events).length === 1 && typeof text === 'string' && Number.isInteger(count);
+    };
+    // Where the headers part: one token leads to the answer, another to a call.
+    const encode = (text: string): Promise<Int32Array> => engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 });
+    const answer = await encode(answerHead);
+    const call = await encode(callHead);
+    const parts = answer.findIndex((token, index) => token !== call[index]);
+    const towards = (token: number): Pick<GenerationRequest, 'sampling'> => ({ sampling: { temperature: 1, seed: 3n, logitBias: [{ token, bias: 40 }] } });
+
+    for (const budget of [0, 5]) {
+      const form = await run(provider, both({ ...towards(answer[parts]!), reasoningBudget: budget }));
+      t.ok(isForm(form), `the form: ${textOf(form, 'content')}`);
+      t.match(form.at(-1), { type: 'finished', reason: 'end_of_turn', calls: 0 });
+      const called = await run(provider, both({ ...towards(call[parts]!), reasoningBudget: budget }));
+      t.ok(isCall(called), `a call: ${argumentsOf(called)}`);
+      t.match(called.at(-1), { type: 'finished', reason: 'tool_calls', calls: 1 });
+      for (const events of [form, called]) {
+        t.equal(textOf(events, 'reasoning') !== '', budget > 0);
+        t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\|/);
+      }
+    }
+    // What the model closes of its own will parts in the same way; whatever it samples is one of the two.
+    const end = (await encode('<|end|>'))[0]!;
+    for (let seed = 0n; seed < 4n; seed++) {
+      const events = await run(provider, both({ sampling: { temperature: 1.5, seed, logitBias: [{ token: end, bias: 4 }] }, reasoningBudget: 30 }));
+      t.ok(isForm(events) || isCall(events), `seed ${seed}`);
+    }
+    t.ok(isForm(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'none', allowed: null } }))), 'tools that may not be called');
+    t.ok(isCall(await run(provider, both({ ...towards(answer[parts]!), toolChoice: { mode: 'required', allowed: null } }))), 'a call that must come');
+    t.same(names(await run(provider, both({ toolChoice: { mode: 'required', allowed: ['other'] } }))), ['other'], 'a tool that must be called');
+    t.same(names(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'auto', allowed: ['other'] } }))), ['other'], 'of those that may be called');
+    // Probabilities are of tokens that are sampled one by one.
+    const told = await run(provider, both({ ...towards(answer[parts]!), topLogprobs: 0 }));
+    t.ok(isForm(told));
+  });
+}

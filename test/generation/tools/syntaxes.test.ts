@@ -75,7 +75,7 @@ function writtenBy({ template, dialect, syntax, source }: (typeof families)[numb
   const message: Message = { role: 'assistant', content: '', toolCalls: calls, ...more };
   const { text } = writer.write({ messages: [user, message, ...calls.map(({ id }) => result(id))], tools: [], format: { type: 'text' }, continueFinal: false, promptParam: 'messages' }, false);
   const from = Math.max(0, text.indexOf(syntax.bare ? '{"name"' : syntax.open));
-  const parts = text.slice(from).split(/<\|over\|>|<\|call\|>/).filter((part) => part.includes(syntax.bare ? '{"name"' : syntax.name === 'harmony' ? 'to=functions.' : syntax.open));
+  const parts = text.slice(from).split(/<\|over\|>|<\|calls?\|>/).filter((part) => part.includes(syntax.bare ? '{"name"' : syntax.name === 'harmony' ? 'to=functions.' : syntax.open));
   const begin = (part: string): number => (syntax.name === 'harmony' ? part.lastIndexOf(syntax.open) : part.indexOf(syntax.bare ? '{"name"' : syntax.open));
   return { whole: text, calls: parts.map((part) => part.slice(begin(part))).join(syntax.bare ? ';' : '') };
 }
@@ -93,6 +93,7 @@ t.test('several calls with awkward arguments come back as they were, cut anywher
     t.match(whole, /thinking-text/, `${one.family}: thinking before calls`);
     t.equal(whole.split('result-text').length, 4, `${one.family}: results`);
     if (one.family === 'harmony') t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'in a channel of its own');
+    if (one.family === 'solar') t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'in a message of its own');
     const told = read(one.syntax, [text]);
     t.same(told.calls.map(({ name, complete, text: json }) => ({ name, complete, json: alike(json) })),
       calls.map(({ name, arguments: json }) => ({ name, complete: true, json: alike(json) })), `${one.family}: ${text}`);
@@ -129,7 +130,7 @@ t.test('what a model has learned to write is among what its grammar lets through
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
       // gpt-oss's template has another order than the model; a list's end is no grammar's affair.
       // A bound call's id is a number.
-      const learned = family === 'harmony' ? `${syntax.engineOpen}${syntax.head(name)}${json}` : family === 'solar' ? text.replace('call_1', '0') : text;
+      const learned = family === 'harmony' ? `${syntax.engineOpen}${syntax.head(name)}${json}` : family === 'solar' ? `${text.replace('call_1', '0')}<|calls|>` : text;
       const begin = syntax.engineOpen + syntax.head(name);
       t.ok(learned.startsWith(begin), `${family}: ${JSON.stringify(learned.slice(0, 80))} begins with ${JSON.stringify(begin)}`);
       let body = learned.slice(begin.length).trimEnd();

@@ -1,7 +1,7 @@
 // <|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{...}<|call|>
 //
 // gpt-oss: a message of its own on the commentary channel; the turn ends with it. The recipient may also stand before the
-// channel, as the template writes past calls. What else is in channels is harmony-parts.ts's.
+// channel, as the template writes past calls. What else is in channels is message-parts.ts's.
 import { HeadedCall, type Header } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 

@@ -1,25 +1,27 @@
-// <|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>{...}<|tool_call:end|>
+// <|begin|>assistant<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>{...}<|tool_call:end|>
 //
-// Solar Open: a message of calls, each between markers of its own. An id stands before the name; where a call is bound it
-// is a number.
+// Solar Open: a message of calls, each between markers of its own; the turn ends with it. An id stands before the name;
+// where a call is bound it is a number. What else is in messages is message-parts.ts's.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
-const OPEN = '<|tool_call:begin|>', TOOL = '<|tool_call:name|>', ARGUMENTS = '<|tool_call:args|>', END = '<|tool_call:end|>';
+const OPEN = '<|begin|>assistant<|tool_calls|>', CALLS = '<|calls|>';
+const BEGIN = '<|tool_call:begin|>', TOOL = '<|tool_call:name|>', ARGUMENTS = '<|tool_call:args|>', END = '<|tool_call:end|>';
 
-const header = headerOf([/^[^<]{1,256}/, TOOL, new RegExp(`^(${NAME})`), ARGUMENTS]);
+const header = headerOf([BEGIN, /^[^<]{1,256}/, TOOL, new RegExp(`^(${NAME})`), ARGUMENTS]);
 
-const head = (tool: string, number: number): string => `${number}${TOOL}${tool}${ARGUMENTS}`;
+const head = (tool: string, number: number): string => `${BEGIN}${number}${TOOL}${tool}${ARGUMENTS}`;
 
 export const SOLAR: ToolSyntax = {
-  name: 'solar', open: OPEN, close: '', bare: false, separators: '', skipped: [END], engineOpen: OPEN,
-  reader: (_first, tools, sink) => new HeadedCall(header, tools, sink),
+  name: 'solar', open: OPEN, close: '', bare: false, separators: '', skipped: [END, CALLS], engineOpen: OPEN,
+  reader: (first, tools, sink) => (first === '<' ? new HeadedCall(header, tools, sink) : null),
   head: (tool) => head(tool, 0),
-  tail: END, endsItself: true,
-  write: (calls) => calls.map((one, index) => OPEN + head(one.name, index) + one.arguments + END).join(''),
+  tail: END,
+  several: { next: head, numbered: 4, end: CALLS },
+  write: (calls) => OPEN + calls.map((one, index) => head(one.name, index) + one.arguments + END).join(''),
 };
 
 export const solar: SyntaxFamily = {
-  usual: SOLAR, token: OPEN,
-  recognize: ({ before, after }) => (/<\|tool_call:begin\|>[^<]+<\|tool_call:name\|>$/.test(before) && after.startsWith(ARGUMENTS) ? SOLAR : null),
+  usual: SOLAR, token: BEGIN,
+  recognize: ({ before, after }) => (/<\|tool_calls\|><\|tool_call:begin\|>[^<]+<\|tool_call:name\|>$/.test(before) && after.startsWith(ARGUMENTS) ? SOLAR : null),
 };

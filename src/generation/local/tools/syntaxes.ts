@@ -2,6 +2,7 @@
 // them. Adding one means a file of its own and a line here.
 import { apertus } from './apertus.js';
 import { command } from './command.js';
+import { commandPlus } from './command-plus.js';
 import { deepseek } from './deepseek.js';
 import { dsml } from './dsml.js';
 import { functionary } from './functionary.js';
@@ -21,7 +22,8 @@ import type { SyntaxFamily } from './syntax.js';
 import { xml } from './xml.js';
 
 export const FAMILIES: readonly SyntaxFamily[] = [
-  harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, gemma, pythonic, command, apertus, solar, functionary, hermes, jsonList, gigachat, llama,
+  harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, gemma, pythonic, command, commandPlus, apertus, solar, functionary,
+  hermes, jsonList, gigachat, llama,
 ];
 
 /** Of models whose templates show no calls: the first whose token the vocabulary has. */

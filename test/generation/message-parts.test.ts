@@ -1,6 +1,6 @@
 import t from 'tap';
 import type { TextEvent } from '../../src/engine/events.js';
-import { HarmonyParts, type Section } from '../../src/generation/local/harmony-parts.js';
+import { HARMONY_MARKS, MessageParts, SOLAR_MARKS, type MessageMarks, type Section } from '../../src/generation/local/message-parts.js';
 import { ReasoningLabel } from '../../src/generation/local/reasoning-label.js';
 import { RequestEvents } from '../../src/generation/local/request-events.js';
 import type { TokenTexts } from '../../src/generation/local/token-texts.js';
@@ -12,9 +12,9 @@ const CALL = `${START}<|channel|>commentary to=functions.f <|constrain|>json<|me
 const OTHER_ORDER = `${START} to=functions.f<|channel|>commentary json<|message|>`;
 
 /** What is told of content that came in these pieces, sections joined. */
-function told(pieces: readonly string[], inReasoning = true, mayCall = true): string[] {
+function told(pieces: readonly string[], inReasoning = true, mayCall = true, marks: MessageMarks = HARMONY_MARKS): string[] {
   const result: [Section, string][] = [];
-  const parts = new HarmonyParts(inReasoning, mayCall, (section, text) => {
+  const parts = new MessageParts(marks, inReasoning, mayCall, (section, text) => {
     const last = result.at(-1);
     if (text === '') throw new Error('nothing told');
     if (last?.[0] === section) last[1] += text;
@@ -50,6 +50,25 @@ t.test('messages are sorted by their headers, cut anywhere', async (t) => {
   }
 });
 
+t.test('messages with a mark for each kind', async (t) => {
+  const begin = '<|begin|>assistant';
+  const call = `${begin}<|tool_calls|>`;
+  const cases: [string, string[], boolean?, boolean?][] = [
+    [`${begin}<|content|>The answer: <|en & 1 < 2.<|end|>`, ['content The answer: <|en & 1 < 2.']],
+    [`${begin}<|think|>More.<|end|>${begin}<|content|>So.`, ['reasoning More.', 'content So.']],
+    [`${begin}<|content|>I shall look.<|end|>${call}<|tool_call:begin|>1`, ['content I shall look.', `tool ${call}<|tool_call:begin|>1`]],
+    [`<|tool_calls|><|tool_call:begin|>1`, [`tool ${call}<|tool_call:begin|>1`]],
+    ['goes on<|end|>', ['content goes on'], false],
+    [`${call}x`, ['content x'], true, false],
+  ];
+  for (const [text, expected, inReasoning, mayCall] of cases) {
+    for (let at = 0; at < text.length; at++) {
+      const split = told([text.slice(0, at), text.slice(at)], inReasoning, mayCall, SOLAR_MARKS);
+      if (JSON.stringify(split) !== JSON.stringify(expected)) t.same(split, expected, `${text}, cut at ${at}`);
+    }
+  }
+});
+
 t.test('of a word before the reasoning nothing is told', async (t) => {
   const reasoning = (pieces: string[]): string => {
     let text = '';
@@ -68,7 +87,7 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
   let tokens = 0;
   const tools = new Map([['f', null]]);
   const request = new RequestEvents(
-    { stop: [], channels: { inReasoning: true }, label: null, calls: calls ? { syntax: HARMONY, tools, parallel: true, required: false } : null },
+    { stop: [], messages: { marks: HARMONY_MARKS, inReasoning: true }, label: null, calls: calls ? { syntax: HARMONY, tools, parallel: true, required: false } : null },
     { withText: (entry: unknown) => entry } as unknown as TokenTexts,
     (event: GenerationEvent) => {
       if ('tokens' in event) tokens += event.tokens;

@@ -1,0 +1,99 @@
+"""Questions about pictures, and answers computed from what they show. A user's message with "picture" begins or ends with the rows
+of one (vision/captions.py); with "scene" it can be drawn."""
+from vision import captions, pictures
+
+from .phrases import noisy, pick, sentence, weighted
+from .record import answer, record, user
+
+COUNTED = {"circle": "circles", "square": "squares", "triangle": "triangles", "star": "stars", "heart": "hearts", "cross": "crosses", "diamond": "diamonds", "ring": "rings"}
+_OPEN = ["[What is|What's|Whats] in [this|the] [picture|image|photo]?", "What [do|can] you see[ in this picture| in the image| here|]?", "[Describe|Explain] [this|the] [picture|image|photo][ in one sentence| briefly|].",
+         "What is this?", "What does [this|the] [picture|image] show?", "[Tell me what|What] is [on|in] [this|the] [image|picture].", "What is in [this|the] [image|picture]? [One sentence.|Answer in one sentence.|Be brief.]"]
+_ASKED = {
+    "shape": ["What [shape|figure] is [this|it|in the picture|shown]?", "Which shape [is it|do you see]?"],
+    "colour": ["What [colour|color] is [it|this|the %s|the shape]?", "Which [colour|color] does the %s have?"],
+    "count": ["How many %s are [there|in the picture|in this image|shown]?", "How many %s [can|do] you see?", "Count the %s[ in the picture|]."],
+    "where": ["Where is the %s?", "Where [do you see|can you see] the %s?", "Tell me where the %s is."],
+    "side": ["What is [on the|at the|on] %s?", "Which shape is [on the|at the] %s?", "What do you see [on the|at the] %s?"],
+    "number": ["[What|Which] number is [this|it|in the picture|shown]?", "What number do you see?", "Read the number.", "What is the number[ in this image|]?"],
+    "word": ["What does [it|the picture|this|the image] say?", "[What|Which] word is [this|it|in the picture|shown]?", "Read the word.", "What is written [here|there|in the picture]?", "What is the word?"],
+}
+
+
+def named(mark):
+    return f"{mark.colour} {mark.what}"
+
+
+def a(words):
+    return ("an " if words[0] in "aeiou" else "a ") + words
+
+
+def shows(scene):
+    """What is seen, as it stands behind "I see"."""
+    first = scene.marks[0]
+    if scene.kind == "number":
+        return f"the number {first.what}"
+    if scene.kind == "word":
+        return f"the word {first.what.lower()}"
+    if scene.kind == "places":
+        second = scene.marks[1]
+        return f"{a(named(first))} {'left of' if scene.relation == 'left' else 'above'} {a(named(second))}"
+    if len(scene.marks) == 1:
+        return a(named(first))
+    return f"{captions.COUNTS[len(scene.marks) - 1]} {first.colour} {COUNTED[first.what]}"
+
+
+def asked(r, scene):
+    """(question, answer, what of the scene was asked for)"""
+    first, kind = scene.marks[0], scene.kind
+    if r.random() < 0.35:
+        return weighted(r, _OPEN), f"I see {shows(scene)}.", "open"
+    if kind in ("number", "word"):
+        text = first.what.lower()
+        if r.random() < 0.15:
+            return pick(r, f"What [colour|color] is the {kind}?"), f"The {kind} is {first.colour}.", "colour"
+        return weighted(r, _ASKED[kind]), f"The {kind} is {text}.", kind
+    if kind == "places":
+        return _places(r, scene)
+    what = r.choice(["colour", "shape"] if kind == "shape" else ["count", "count", "colour"])
+    if what == "shape":
+        return weighted(r, _ASKED["shape"]), f"It is {a(first.what)}.", what
+    count = len(scene.marks)
+    if what == "count":
+        things = r.choice([COUNTED[first.what], COUNTED[first.what], "shapes", f"{first.colour} {COUNTED[first.what]}"])
+        return weighted(r, _ASKED["count"]).replace("%s", things), f"There {'are' if count > 1 else 'is'} {captions.COUNTS[count - 1]} {first.colour} {COUNTED[first.what] if count > 1 else first.what}.", what
+    things = first.what if count == 1 else COUNTED[first.what]
+    question = weighted(r, _ASKED["colour"]).replace("%s", things)
+    if count > 1:
+        question = pick(r, f"What [colour|color] are [they|the {things}|the shapes]?")
+    return question, f"The {things} {'is' if count == 1 else 'are'} {first.colour}.", what
+
+
+# What is said of the first and of the second, the sides they are on, and how one asks which of the two.
+SIDES = {"left": (("left of", "right of"), ("left", "right"), ("left or right of", "right or left of")),
+         "above": (("above", "below"), ("top", "bottom"), ("above or below", "below or above"))}
+
+
+def _places(r, scene):
+    words, sides, either = SIDES[scene.relation]
+    number = r.randint(0, 1)
+    mark, other = scene.marks[number], scene.marks[1 - number]
+    what = r.choice(["where", "where", "side", "which"])
+    says = f"The {named(mark)} is {words[number]} the {named(other)}."
+    short = lambda one, two: one.what if one.what != two.what and r.random() < 0.4 else named(one)
+    if what == "side":
+        return weighted(r, _ASKED["side"]).replace("%s", sides[number]), sentence(f"{a(named(mark))}."), what
+    if what == "where":
+        return weighted(r, _ASKED["where"]).replace("%s", short(mark, other)), says, what
+    return f"Is the {short(mark, other)} {r.choice(either)} the {short(other, mark)}?", says, what
+
+
+def make(r, kind=None):
+    """A question about a picture, with one turn more at times."""
+    scene = pictures.scene(r, kind)
+    question, said, _ = asked(r, scene)
+    first = user(noisy(r, question)) | {"picture": captions.rows(scene), "scene": scene, "picture_first": r.random() < 0.5}
+    messages = [first, answer(said)]
+    if r.random() < 0.2:
+        question, said, _ = asked(r, scene)
+        messages += [user(noisy(r, question, prefix=False)), answer(said)]
+    return record("picture", *messages, check="exact")

@@ -1,0 +1,66 @@
+"""The vision tower of the embedded models, from pictures made by a program to the file beside each model.
+
+  see.py --work DIR --steps tower [--minutes N]      a tower that says what it sees; goes on from its checkpoint
+  see.py --work DIR --steps project --models NAME=FILE.gguf ...   NAME-mmproj.gguf in DIR: its projector says it to that model
+  see.py --work DIR --steps measure --models NAME=FILE.gguf ...   asks through the service of this checkout, 200 pictures a kind
+
+The model in between must have learned to read what a tower says: make.py --plan seeing.
+"""
+import argparse
+import json
+import os
+import time
+
+import gguf
+import train
+from vision import learn
+from vision.tower import Tower, TowerShape
+
+
+def say(*words):
+    print(time.strftime("%m-%d %H:%M:%S"), *words, flush=True)
+
+
+def project(args, name, path):
+    import torch
+
+    stored = train.load(os.path.join(args.work, "tower.pt"))
+    tower = Tower(TowerShape(**stored["shape"]))
+    tower.load_state_dict(stored["tower"])
+    _, state, tokenizer = gguf.restore(path)
+    torch.set_num_threads(args.threads)
+    projector = learn.project(tower, learn.words_of(state["embedding.weight"], tokenizer), args.pictures, say=lambda line: say(name, line))
+    out = os.path.join(args.work, f"{name}-mmproj.gguf")
+    gguf.export_tower(out, tower, projector, f"{name} vision", "q8_0")
+    say(out, os.path.getsize(out), "bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    steps = ["tower", "project", "measure"]
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--steps", nargs="+", choices=steps, default=steps)
+    parser.add_argument("--models", nargs="+", default=[], metavar="NAME=FILE.gguf")
+    parser.add_argument("--minutes", type=float, default=60, help="of the tower's training, also over several runs")
+    parser.add_argument("--layers", type=int, default=TowerShape.layers)
+    parser.add_argument("--lr", type=float, default=0.02)
+    parser.add_argument("--size", type=int, default=64, help="pictures a step")
+    parser.add_argument("--pictures", type=int, default=30_000, help="from which a projector is learned")
+    parser.add_argument("--count", type=int, default=200, help="pictures measured of each kind")
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+    if "tower" in args.steps:
+        learn.fit(args.work, args.minutes, args.size, args.lr, shape=TowerShape(layers=args.layers), say=say, threads=args.threads)
+    models = [item.split("=", 1) for item in args.models]
+    for name, path in models if "project" in args.steps else ():
+        project(args, name, path)
+    if "measure" in args.steps:
+        from vision import measure
+        found = {name: measure.scores(name, path, os.path.join(args.work, f"{name}-mmproj.gguf"), args.count, say) for name, path in models}
+        with open(os.path.join(args.work, "pictures.json"), "w") as file:
+            json.dump({"count": args.count, "scores": found}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the embedded models see: pictures made by a program, what they show in words, and the tower that learns to say it."""

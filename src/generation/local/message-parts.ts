@@ -1,0 +1,138 @@
+// An answer of several messages with headers, as gpt-oss and Solar Open write it, of which a client sees the texts alone.
+//
+//   …analysis… <|end|><|start|>assistant<|channel|>final<|message|>The answer.
+//   …analysis… <|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
+//   …thoughts… <|end|><|begin|>assistant<|content|>The answer.
+//
+// The engine tells the first reasoning from what follows; here the rest is sorted by its headers: content (final and
+// commentary of gpt-oss), further reasoning, calls with their headers. Fed in pieces; any split gives the same. One per
+// choice. Pure.
+import { partialAtEnd } from './tools/call-reader.js';
+
+export type Section = 'content' | 'reasoning' | 'tool';
+
+/** How such messages are written. */
+export interface MessageMarks {
+  readonly start: string;                  // of a header, the role behind it
+  readonly end: string;                    // of a message
+  readonly others: readonly string[];      // what a header may begin with besides
+  readonly texts: readonly string[];       // what a header ends with, and its text begins behind
+  section(header: string): Section;        // `header`: with its last mark
+}
+
+/** gpt-oss: a channel and a recipient. */
+export const HARMONY_MARKS: MessageMarks = {
+  start: '<|start|>', end: '<|end|>', others: ['<|channel|>'], texts: ['<|message|>'],
+  section: (header) => (/\bto=functions\./.test(header) ? 'tool' : /<\|channel\|>analysis/.test(header) ? 'reasoning' : 'content'),
+};
+
+/** Solar Open: a mark for each kind. */
+const SOLAR_TEXTS: Readonly<Record<string, Section>> = { '<|think|>': 'reasoning', '<|content|>': 'content', '<|tool_calls|>': 'tool' };
+export const SOLAR_MARKS: MessageMarks = {
+  start: '<|begin|>', end: '<|end|>', others: Object.keys(SOLAR_TEXTS), texts: Object.keys(SOLAR_TEXTS),
+  section: (header) => Object.entries(SOLAR_TEXTS).find(([mark]) => header.endsWith(mark))?.[1] ?? 'content',
+};
+
+/** Nothing that long is a header: it is text. */
+const MAX_HEADER = 1_024;
+
+export class MessageParts {
+  #text = '';                      // read and not told
+  /** A header may begin here; one has begun; the text of a message. */
+  #at: 'between' | 'header' | 'message';
+  #section: Section = 'content';
+
+  /**
+   * `inReasoning`: the prompt has begun the reasoning, and the next message needs a header; else its text goes on. Where
+   * nothing may be called, a call is content, without its header.
+   */
+  constructor(
+    private readonly marks: MessageMarks, inReasoning: boolean, private readonly mayCall: boolean,
+    private readonly tell: (section: Section, text: string) => void,
+  ) {
+    this.#at = inReasoning ? 'between' : 'message';
+  }
+
+  push(section: Section, text: string): void {
+    if (section === 'reasoning') {
+      this.tell(section, text);
+    } else if (section === 'tool') {
+      // The engine's own finding: the call is whole with its header, and lasts to the end.
+      this.#drop();
+      this.tell(section, text);
+    } else {
+      this.#text += text;
+      while (this.#step());
+    }
+  }
+
+  /** The turn is over. */
+  end(): void {
+    if (this.#at === 'message') this.#say(this.#text);
+    this.#text = '';
+  }
+
+  /** What stands before a call is the beginning of its header. */
+  #drop(): void {
+    if (this.#at === 'message') this.#say(this.#text);
+    this.#text = '';
+    this.#at = 'between';
+  }
+
+  #step(): boolean {
+    if (this.#at === 'message') return this.#message();
+    if (this.#at === 'header') return this.#header();
+    const text = this.#text.trimStart();
+    if (text === '') return false;
+    const { start, others } = this.marks;
+    const headers = [start, ...others];
+    if (!headers.some((header) => header.startsWith(text.slice(0, header.length)))) this.#begin('content', this.#text);
+    else if (headers.some((header) => text.startsWith(header))) this.#at = 'header';
+    else return false;
+    return true;
+  }
+
+  #begin(section: Section, rest: string): void {
+    this.#section = section;
+    this.#text = rest;
+    this.#at = 'message';
+  }
+
+  #header(): boolean {
+    const { start, texts } = this.marks;
+    const end = Math.min(...texts.map((mark) => this.#text.indexOf(mark)).filter((at) => at !== -1));
+    const mark = texts.find((one) => this.#text.startsWith(one, end));
+    if (mark === undefined) {
+      if (this.#text.length <= MAX_HEADER) return false;
+      this.#begin('content', this.#text);
+      return true;
+    }
+    const header = this.#text.slice(0, end + mark.length);
+    const section = this.marks.section(header);
+    this.#begin(section === 'tool' && !this.mayCall ? 'content' : section, this.#text.slice(header.length));
+    if (this.#section !== 'tool') return true;
+    const lead = header.trimStart();
+    this.tell('tool', lead.startsWith(start) ? lead : `${start}assistant${lead}`);
+    return true;
+  }
+
+  #message(): boolean {
+    const { start, end: closing } = this.marks;
+    const ends = [closing, start].map((mark) => this.#text.indexOf(mark)).filter((at) => at !== -1);
+    const end = Math.min(...ends);
+    if (ends.length > 0) {
+      this.#say(this.#text.slice(0, end));
+      this.#text = this.#text.slice(this.#text.startsWith(closing, end) ? end + closing.length : end);
+      this.#at = 'between';
+      return true;
+    }
+    const held = Math.max(partialAtEnd(this.#text, closing), partialAtEnd(this.#text, start));
+    this.#say(this.#text.slice(0, this.#text.length - held));
+    this.#text = held === 0 ? '' : this.#text.slice(-held);
+    return false;
+  }
+
+  #say(text: string): void {
+    if (text !== '') this.tell(this.#section, text);
+  }
+}

@@ -1,0 +1,62 @@
+// JSON in the place of the error pages that uWebSockets.js has in its binary. Pure; any thread.
+//
+// What its parser cannot read (garbage, oversized headers, HTTP/1.0) the library answers itself, with HTML
+// and in one case with status 505, which the contract rules out. The three pages are constants of its
+// binary, in one table:
+//
+//   .rodata   "HTTP/1.1 505 …" NUL "HTTP/1.1 431 …" NUL "HTTP/1.1 400 …" NUL       one after the other
+//   .data     { length, address } × 3                                            addresses by relocation
+//
+// Other texts are put into the same bytes, with lengths and addresses to match. Every byte that is changed is checked first.
+
+import { apiError, chatErrorBody } from '../errors.js';
+import type { ErrorCode } from '../errors.js';
+import { readElf } from './elf.js';
+
+const PAGES = ['HTTP/1.1 505 HTTP Version Not Supported\r\n', 'HTTP/1.1 431 Request Header Fields Too Large\r\n', 'HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n<h1>'];
+
+function page(code: ErrorCode, message: string): string {
+  const body = JSON.stringify(chatErrorBody(apiError(code, message)));
+  return `HTTP/1.1 400 Bad Request\r\nContent-Type: application/json; charset=utf-8\r\nConnection: close\r\n\r\n${body}`;
+}
+
+const MALFORMED = page('malformed_http', 'Not HTTP/1.1.');
+const TOO_LARGE = page('headers_too_large', 'The headers are too large.');
+
+/** What stands in a binary that has them. */
+export const JSON_PAGES = MALFORMED + TOO_LARGE;
+
+/** A copy of the binary with JSON pages, or null if it is not laid out as described above. */
+export function withJsonPages(original: Buffer): Buffer | null {
+  const binary = Buffer.from(original);
+  const texts = PAGES.map((start) => {
+    const at = binary.indexOf(start);
+    return { at, length: binary.indexOf(0, at) - at, unique: at >= 0 && binary.indexOf(start, at + 1) < 0 };
+  });
+  const [first, second, third] = texts;
+  if (first === undefined || second === undefined || third === undefined || texts.some(({ unique }) => !unique)) return null;
+  const adjacent = second.at === first.at + first.length + 1 && third.at === second.at + second.length + 1;
+  const room = third.at + third.length - first.at;
+  if (!adjacent || JSON_PAGES.length > room) return null;
+
+  const elf = readElf(binary);
+  if (elf === null) return null;
+  const base = elf.addressOf(first.at);
+  if (base === null) return null;
+  // Both the 505 and the 400 page become "malformed"; the 431 page becomes "headers too large".
+  const replacements = [{ start: 0, text: MALFORMED }, { start: MALFORMED.length, text: TOO_LARGE }, { start: 0, text: MALFORMED }];
+  for (const [i, { at, length }] of texts.entries()) {
+    const address = elf.addressOf(at);
+    const entries = elf.relocationsTo(address ?? -1);
+    const [entry] = entries;
+    const replacement = replacements[i];
+    if (entries.length !== 1 || entry === undefined || replacement === undefined) return null;
+    const lengthAt = elf.offsetOf(entry.target - 8);
+    if (lengthAt === null || binary.readBigUInt64LE(lengthAt) !== BigInt(length)) return null;
+    binary.writeBigUInt64LE(BigInt(replacement.text.length), lengthAt);
+    binary.writeBigUInt64LE(BigInt(base + replacement.start), entry.addendAt);
+  }
+  binary.fill(0, first.at, first.at + room);
+  binary.write(JSON_PAGES, first.at, 'latin1');
+  return binary;
+}
