@@ -58,7 +58,7 @@ void check_all(Consumer& consumer, const std::vector<RequestId>& ids, const std:
   for (size_t i = 0; i < ids.size(); ++i) {
     consumer.pump_until_ended(ids[i]);
     const Outcome& outcome = consumer.outcomes()[ids[i]];
-    CHECK(!outcome.failed);
+    CHECK_EQ(outcome.message, std::string());
     for (const auto& [choice, answer] : outcome.choices)
       check_same(answer, expected[i], what + ", request " + std::to_string(i));
   }
@@ -115,13 +115,12 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
   }
 }
 
-// Recurrent state in slots: forked, found again as snapshots behind pages, taken from who came last where slots and pages
-// are few; and with guesses of the model's own layer, taken back where they are wrong.
+// Recurrent state in slots: forked, found again as snapshots behind pages, put back where guesses were wrong, taken from
+// who came last where slots and pages are few.
 TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
   std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup_for(Speculation::kOff);
   alone.model = "models/qwen35.f16.gguf";
-  alone.give_guess_layer();
   alone.options.snapshot_tokens = 16;
   alone.limits.n_slots = 64;
   std::vector<ChoiceOutcome> expected = answers_alone(requests, alone);
@@ -142,7 +141,6 @@ TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
       check_all(consumer, ids, expected, speculation == Speculation::kOff ? "slots" : "slots and guesses");
     }
     CHECK(engine->stats().cached_tokens > 0);   // from a snapshot
-    CHECK_EQ(engine->stats().drafted_tokens > 0, speculation == Speculation::kAlways);
     CHECK(pages_come_back(*engine));
   }
   for (GenerationRequest& request : requests) request.max_tokens += 20;

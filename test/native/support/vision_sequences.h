@@ -96,7 +96,11 @@ class NotedModel final : public Model {
   bool takes_embeddings() const override { return model_->takes_embeddings(); }
   const float* forward(const Batch& batch) override {
     const float* const logits = model_->forward(batch);
-    if (!batch.logit_rows.empty()) noted_.emplace_back(logits, logits + model_->params().n_vocab);
+    if (batch.logit_rows.empty()) return logits;
+    const int n_vocab = model_->params().n_vocab;
+    noted_.emplace_back(static_cast<size_t>(n_vocab));
+    if (batch.leaves_logits) model_->backend().read_floats(noted_.back().data(), logits, n_vocab);
+    else std::copy_n(logits, n_vocab, noted_.back().begin());
     return logits;
   }
 
