@@ -8,6 +8,7 @@ import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
 import { refusedBenchCommand } from './refused.js';
+import { sightBenchCommand } from './sight.js';
 import { speculationBenchCommand } from './speculation.js';
 import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
@@ -23,6 +24,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
   refused: { about: 'what one organization\'s refused large requests do to the first byte of another', run: refusedBenchCommand },
+  sight: { about: 'from a picture in the request to the first token, beside another server', run: sightBenchCommand },
   speculation: { about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not', run: speculationBenchCommand },
   streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
   submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },

@@ -147,8 +147,8 @@ function describedModel(architecture: Architecture, shape: ModelShape, type: Mod
   return { metadata, tensors: [...factors, ...randomTensors(wanted, { type, layers, embeddingGain })] };
 }
 
-// Writes the model, or finds it already written. Throws RangeError for a shape that cannot be, and the
-// file system's errors. Never leaves a half-written file under the final name.
+// Writes the model, or finds it already written. Throws RangeError for a shape that cannot be, and what writeRandomModel()
+// throws.
 export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const { preset = '1b', architecture = 'llama', type = 'q8_0', seed = 1, experts = false, force = false } = options;
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff)
@@ -159,6 +159,16 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const started = performance.now();
   const { metadata, tensors } = like === undefined ? describedModel(architecture, { ...PRESETS[preset], ...options.shape }, type, seed, experts)
     : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
+  const parameters = tensors.reduce((sum, tensor) => sum + valuesOf(tensor), 0);
+  const { written, bytes } = writeRandomModel(path, metadata, tensors, seed, force);
+  return { path, bytes, parameters, written, seconds: (performance.now() - started) / 1000 };
+}
+
+/**
+ * Writes a file of these tensors with random weights, unless it is there already. Throws the file system's errors. Never
+ * leaves a half-written file under the final name.
+ */
+export function writeRandomModel(path: string, metadata: Metadata, tensors: readonly RandomTensor[], seed: number, force = false): { written: boolean; bytes: number } {
   const layout = ggufHead(
     metadata,
     tensors.map((tensor) => ({
@@ -168,10 +178,7 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
       bytes: bytesOf(tensor),
     })),
   );
-  const parameters = tensors.reduce((sum, tensor) => sum + valuesOf(tensor), 0);
-  const done = (written: boolean): MadeModel => (
-    { path, bytes: layout.fileBytes, parameters, written, seconds: (performance.now() - started) / 1000 });
-  if (!force && isThere(path, layout)) return done(false);
+  if (!force && isThere(path, layout)) return { written: false, bytes: layout.fileBytes };
 
   mkdirSync(dirname(path), { recursive: true });
   const partial = join(dirname(path), `.${basename(path)}.${process.pid}.partial`);
@@ -189,7 +196,7 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
     rmSync(partial, { force: true });
     throw error;
   }
-  return done(true);
+  return { written: true, bytes: layout.fileBytes };
 }
 
 const USAGE = `make-model: write a GGUF file with random weights

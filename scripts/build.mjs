@@ -1,6 +1,6 @@
 // npm run build [native | ts | web] [tests]: the addon, dist/, the dashboard's page, or without a word all; with
 // `tests` also what is tested and measured.
-import { buildNative, buildTypeScript, buildWeb, ensurePackages, run, SetupError } from './setup.mjs';
+import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, run, SetupError } from './setup.mjs';
 
 const words = process.argv.slice(2);
 
@@ -10,6 +10,7 @@ await run(async () => {
   }
   const tests = words.includes('tests');
   const all = !['native', 'ts', 'web'].some((word) => words.includes(word));
+  ensureTools({ addon: all || words.includes('native') });
   ensurePackages();
   if (all || words.includes('native')) await buildNative({ tests });
   if (all || words.includes('ts')) await buildTypeScript({ tests });

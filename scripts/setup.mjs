@@ -8,6 +8,9 @@ import { availableParallelism, constants, totalmem } from 'node:os';
 import { delimiter, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, constants as zlib, gzipSync } from 'node:zlib';
+import { about, progress } from './progress.mjs';
+
+export { about };
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 const at = (...parts) => join(root, ...parts);
@@ -53,10 +56,11 @@ export const parallel = Math.max(1, Math.min(availableParallelism(), Math.floor(
 const kIdle = /^(ninja: (no work to do|Entering directory)|\[\s*\d+%\] Built target|(gmake|make)(\[\d+\])?: |Consolidate compiler generated|\[0\/\d+\] Re-checking globbed|\[\d+\/\d+\] Re-checking|-- GLOB mismatch|info (CMD|RUN|TOOL) |\s*$)/;
 
 /**
- * Runs a command with its output on stderr, idle chatter left out. Throws SetupError if it fails. A signal
- * that ends this process ends all that the command has started.
+ * Runs a command with its output on stderr, idle chatter left out, and the steps of a build as progress. Throws
+ * SetupError if it fails. A signal that ends this process ends all that the command has started.
  */
 export async function sh(command, args, what) {
+  const steps = progress(what);
   const stops = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   let stop;
   const code = await new Promise((resolve, reject) => {
@@ -68,7 +72,11 @@ export async function sh(command, args, what) {
     for (const signal of stops) process.on(signal, stop);
     for (const stream of [child.stdout, child.stderr]) {
       let rest = '';
-      const print = (line) => kIdle.test(line) || process.stderr.write(`${line}\n`);
+      const print = (line) => {
+        if (kIdle.test(line) || steps.line(line)) return;
+        steps.end();
+        process.stderr.write(`${line}\n`);
+      };
       stream.setEncoding('utf8').on('data', (text) => {
         const lines = (rest + text).split('\n');
         rest = lines.pop();
@@ -76,14 +84,23 @@ export async function sh(command, args, what) {
       }).on('end', () => rest === '' || print(rest));
     }
     child.on('error', reject).on('close', (exit, signal) => resolve(signal ?? exit));
-  }).finally(() => stops.forEach((signal) => process.off(signal, stop)));
+  }).finally(() => {
+    steps.end();
+    stops.forEach((signal) => process.off(signal, stop));
+  });
   if (code !== 0) throw new SetupError(`${what} failed (${command.split('/').at(-1)} ended with ${code}); see above`);
+}
+
+/** Names what is missing before anything is installed or built: with `addon`, what builds it too, where it is not built yet. */
+export function ensureTools({ addon = true } = {}) {
+  const [major] = process.versions.node.split('.').map(Number);
+  if (major < 20) throw new SetupError(`Node 20 to 25 is needed; this is ${process.version}`);
+  const missing = addon && !existsSync(kAddon) ? missingTools() : null;
+  if (missing !== null) throw new SetupError(missing);
 }
 
 /** Installs packages if node_modules is absent or does not belong to package-lock.json. */
 export function ensurePackages() {
-  const [major] = process.versions.node.split('.').map(Number);
-  if (major < 20) throw new SetupError(`Node 20 to 25 is needed; this is ${process.version}`);
   const lock = at('package-lock.json');
   const installed = at('node_modules', '.package-lock.json');
   const stamp = at('node_modules', '.monolith-lock');
@@ -92,7 +109,7 @@ export function ensurePackages() {
   // Someone may have run npm by hand since the lock last changed: that is as good.
   const current = existsSync(installed) && statSync(installed).mtimeMs >= statSync(lock).mtimeMs;
   if (!current) {
-    say('installing packages (npm ci)');
+    say('installing packages (npm ci): about a minute, or what the network takes');
     const npm = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2] });
     if (npm.error) throw new SetupError(`npm could not be started: ${npm.error.message}`);
     if (npm.status !== 0) throw new SetupError('npm ci failed; see above');
@@ -102,6 +119,7 @@ export function ensurePackages() {
 
 const kAddon = at('build', 'Release', 'monolith.node');
 const kNativeBuild = at('build', 'native');
+export const kAddonSeconds = 300;   // of one core, to compile it from nothing
 
 /** The build tools that are missing, as a sentence, or null. */
 export function missingTools() {
@@ -138,7 +156,7 @@ export async function buildNative({ tests = false, bench = null } = {}) {
     throw new SetupError(missing);
   }
   dropStaleBuild(kNativeBuild);
-  if (!existsSync(kNativeBuild)) say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}; this takes a few minutes once`);
+  if (!existsSync(kNativeBuild)) say(`building the engine with ${parallel} compiler${parallel > 1 ? 's' : ''}: about ${about(kAddonSeconds / parallel)} on an idle machine, once`);
   const targets = ['monolith', ...(tests ? ['native_tests'] : []), ...(bench === null ? [] : [`${bench}_bench`])];
   await sh(process.execPath, [at('scripts', 'cmake-js.mjs'), ...targets], 'building the engine');
   if (!existsSync(kAddon)) throw new SetupError('the build ended well but left no build/Release/monolith.node');

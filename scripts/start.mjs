@@ -1,9 +1,10 @@
 // npm start: sets up what is missing, then becomes the server, in this process: signals need no forwarding.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { buildNative, buildTypeScript, buildWeb, ensurePackages, root, run } from './setup.mjs';
+import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
 
 await run(async () => {
+  ensureTools();
   ensurePackages();
   await buildNative();
   await buildTypeScript();

@@ -3,9 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { buildNative, buildTypeScript, buildWeb, ensurePackages, root, run } from './setup.mjs';
+import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run } from './setup.mjs';
 
 await run(async () => {
+  ensureTools();
   ensurePackages();
   await buildTypeScript({ tests: true });   // first: a type error shows within seconds
   await buildWeb({ check: true });

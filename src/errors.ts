@@ -43,6 +43,7 @@ export const ERROR_CODES = {
   api_key_revoked: 401,
   not_signed_in: 401,
   invalid_credentials: 401,
+  invalid_code: 401,
 
   model_not_allowed: 403,
   endpoint_not_allowed: 403,
@@ -51,6 +52,7 @@ export const ERROR_CODES = {
   invalid_csrf_token: 403,
   signup_closed: 403,
   user_locked: 403,
+  second_factor_required: 403,
 
   unknown_endpoint: 404,
   method_not_allowed: 404,
@@ -90,6 +92,7 @@ export const ERROR_CODES = {
   response_not_cancellable: 422,
   steering_not_supported: 422,
   email_taken: 422,
+  last_owner: 422,
 
   rpm_limit_exceeded: 429,
   tpm_limit_exceeded: 429,

@@ -5,7 +5,10 @@
 import type { Config } from './config/settings.js';
 import { Accounts } from './accounts/accounts.js';
 import { AccountChanges } from './accounts/changes.js';
+import { SecondFactorCodes } from './accounts/second-factor-codes.js';
+import { SignInTickets } from './accounts/sign-in-tickets.js';
 import { finishDeletions } from './accounts/delete-organization.js';
+import type { Erasable } from './accounts/delete-organization.js';
 import { LmdbDirectory } from './accounts/lmdb-directory.js';
 import type { OrganizationView } from './accounts/organizations.js';
 import { ServerReaders } from './accounts/server-readers.js';
@@ -50,10 +53,13 @@ import { RunningResponses } from './protocol/responses/stored-running.js';
 import { unfinishedResponses } from './protocol/responses/unfinished.js';
 import { openMailer } from './mail/mailer.js';
 import { LmdbSealerState } from './sealing/lmdb-sealer-state.js';
-import { openSealer } from './sealing/open-sealer.js';
+import { openKeyRing, openSealer } from './sealing/open-sealer.js';
+import { SecretBox } from './sealing/secret-box.js';
 import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
+import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
+import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -64,6 +70,10 @@ import { rejectionOf } from './usage/rejections.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
+import { LmdbRequestLog } from './requests/lmdb-request-log.js';
+import { RequestRecorder } from './requests/request-recorder.js';
+import { RequestSweep } from './requests/request-sweep.js';
+import { unadmittedEntry } from './requests/unadmitted.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
 import { tellResidency } from './service/residency-log.js';
@@ -140,6 +150,11 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => usage.close());
   const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
   undo.add(() => usageSweep?.close());
+  const requestLog = new LmdbRequestLog(store);
+  const requests = new RequestRecorder(requestLog, config.requests, log);
+  undo.add(() => requests.close());
+  const requestSweep = primary ? new RequestSweep(requestLog, config.requests, (err) => log.error({ err }, 'sweeping the request log failed')) : null;
+  undo.add(() => requestSweep?.close());
   const background = new BackgroundResponses(responses, telemetry, bus);
   undo.add(() => background.close());
   const origin = new DashboardOrigin(config);
@@ -200,18 +215,26 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
-  const sealer = await openSealer(new LmdbSealerState(store), config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const sealerState = new LmdbSealerState(store);
+  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const box = new SecretBox(await openKeyRing(sealerState, config.secrets.signing_keys));
+  const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
+  if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
   const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
-    models, admission, telemetry, usage, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
+    models, admission, telemetry, usage, requests, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
   };
   const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
 
   const chat = chatCompletionsRoute(generation);
+  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id)]) };
 
-  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, responses, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
-  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight });
+  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
+  const history = new LmdbLiveHistory(store);
+  const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
+  undo.add(() => liveRecorder?.close());
+  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
@@ -220,10 +243,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     Object.fromEntries(pool.list().map(({ model }) => [model.id, admission.limitsOf({ organizationId: id, limits }, model.id)]))
   );
   const monthTokens = (organizationIds: readonly string[]): Promise<number[]> => usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
-  const guard = new SessionGuard(directory, origin);
+  const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
   const hub = new Hub(config);
@@ -231,7 +254,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => pulls.close());
   const operator: OperatorDeps = {
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, directory, accounts, pool, models, modelSettings, tuning, live, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
@@ -257,6 +280,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     finished: (record) => {
       const rejection = rejectionOf(record, generating);
       if (rejection !== null) usage.rejected(rejection);
+      const entry = unadmittedEntry(record, generating);
+      if (entry !== null) requests.add(entry);
     },
     routes,
     sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],

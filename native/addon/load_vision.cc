@@ -60,8 +60,8 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
   if (!model) return named(options, model.error());
   InspectedVision found;
   found.projector = (*model)->projector_type();
-  found.weight_bytes = VisionTower::weight_bytes(**file, **model, backend);
-  found.work_bytes = VisionTower::work_bytes(**file, **model, backend);
+  found.weight_bytes = VisionTower::weight_bytes(**file, **model, backend, options.vision_precision);
+  found.work_bytes = VisionTower::work_bytes(**file, **model, backend, options.vision_precision);
   for (const auto& [width, height] : {std::pair{512, 512}, {1024, 768}, {1920, 1080}})
     if (const auto plan = (*model)->plan(width, height)) found.image_tokens.push_back({width, height, plan->n_tokens()});
   const auto fits = read_model_file(text_path, options.file(), [&](const GgufFile& text) -> Result<bool> {
@@ -81,12 +81,12 @@ Result<EngineSight> load_tower(const LoadOptions& options, const LoadedVision& v
   auto file = GgufFile::open(options.vision_path);
   if (!file) return named(options, file.error());
   EngineSight sight;
-  auto tower = VisionTower::load(**file, vision.model, backend);
+  auto tower = VisionTower::load(**file, vision.model, backend, options.vision_precision);
   if (!tower && tower.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
     auto processor = make_cpu_backend(options.cpu());
     if (!processor) return processor.error();
     sight.backend = std::move(*processor);
-    tower = VisionTower::load(**file, vision.model, *sight.backend);
+    tower = VisionTower::load(**file, vision.model, *sight.backend, options.vision_precision);
   }
   if (!tower) return named(options, tower.error());
   sight.tower = std::move(*tower);

@@ -25,6 +25,7 @@ constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
+constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};   // in the order of VisionPrecision
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
                                          TensorType::kQ4_0, TensorType::kF8E4M3};
@@ -232,7 +233,8 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          quantize == other.quantize && draft_path == other.draft_path &&
          draft_quantize == other.draft_quantize && vision_path == other.vision_path &&
          vision_optional == other.vision_optional && vision_max_pixels == other.vision_max_pixels &&
-         vision_max_tiles == other.vision_max_tiles && engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
+         vision_max_tiles == other.vision_max_tiles && vision_precision == other.vision_precision &&
+         engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
          engine.max_sequences == other.engine.max_sequences &&
@@ -272,6 +274,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
     load.vision_max_pixels = arguments.integer(pixels, 1, kMaxSourcePixels);
   if (const Named tiles = arguments.field(options, "visionMaxTiles"); !arguments.is_absent(tiles))
     load.vision_max_tiles = static_cast<int>(arguments.integer(tiles, 0, kMaxTiles));
+  if (const Named precision = arguments.field(options, "visionPrecision"); !arguments.is_absent(precision))
+    load.vision_precision = static_cast<VisionPrecision>(arguments.one_of(precision, kVisionPrecisions));
   if (const Named bytes = arguments.field(options, "embeddingBytes"); !arguments.is_absent(bytes))
     load.engine.embedding_bytes_max = static_cast<size_t>(arguments.integer(bytes, 0, kMaxSafeInteger));
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));

@@ -13,6 +13,7 @@
 #include "formats/hf/model_file.h"
 #include "model/model.h"
 #include "text/tokenizer/tokenizer.h"
+#include "vision/vision.h"
 
 namespace monolith {
 class VisionModel;
@@ -40,6 +41,7 @@ struct LoadOptions {
   bool vision_optional = false;   // left out if it does not fit
   int64_t vision_max_pixels = 0;  // of a picture as it was sent; 0: as the tower's room has it
   int vision_max_tiles = 0;       // 0: as its file has it
+  VisionPrecision vision_precision = VisionPrecision::kFast;
   int max_context = 0;
   uint64_t kv_bytes = 0;
   bool profile = false;      // note what each operation of a step costs

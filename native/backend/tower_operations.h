@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "backend/operations.h"
+#include "base/result.h"
 
 namespace monolith {
 
@@ -44,6 +46,7 @@ struct TowerKeys {
   float* memory;           // TowerOperations::tower_key_floats() of these sizes
   int max_rows;
   int n_heads, head_dim;
+  bool fixed16 = false;    // in 16-bit integers: memory of fixed16_key_floats()
 };
 
 class TowerOperations {
@@ -67,6 +70,28 @@ class TowerOperations {
   virtual void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) = 0;
   // x[i] = min(max(x[i], low), high).
   virtual void clamp(float* x, int64_t count, float low, float high) = 0;
+
+  // Products and attention in 16-bit integers, about as exact as floats of 16 bits, where the device has them: see
+  // cpu/fixed16/kernels.h. Without them nobody calls the rest.
+  virtual bool has_fixed16(int head_dim) const { return static_cast<void>(head_dim), false; }
+  virtual size_t fixed16_bytes(int64_t rows, int64_t cols) const { return static_cast<void>(rows), static_cast<void>(cols), 0; }
+  virtual Result<std::unique_ptr<Matrix>> fixed16_matrix(const MatrixSource& source) {
+    return static_cast<void>(source), Error{ErrorCode::kUnsupported, "this device has no products of 16-bit integers"};
+  }
+  virtual int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim) const {
+    return static_cast<void>(max_rows), static_cast<void>(n_heads), static_cast<void>(head_dim), 0;
+  }
+  // Scratch for products of so many rows and columns and for attention; called after loading, allocates.
+  virtual size_t fixed16_scratch_bytes(int max_rows, int64_t max_cols) const {
+    return static_cast<void>(max_rows), static_cast<void>(max_cols), 0;
+  }
+  virtual Status reserve_fixed16(int max_rows, int64_t max_cols) {
+    return static_cast<void>(max_rows), static_cast<void>(max_cols), Status{};
+  }
+  // As Operations::matmul, of matrices that fixed16_matrix() made.
+  virtual void fixed16_matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) {
+    static_cast<void>(targets), static_cast<void>(x), static_cast<void>(n_rows);
+  }
 
  protected:
   ~TowerOperations() = default;

@@ -83,8 +83,19 @@ TowerNorm TensorReader::norm(const std::string& name, int64_t count) {
   return {vector(name + ".weight", count), vector_if(name + ".bias", count)};
 }
 
+void TensorReader::shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as) {
+  to.rows = rows;
+  to.cols = cols;
+  to.fixed16 = fixed16_ != nullptr && (came_as == TensorType::kF16 || came_as == TensorType::kBF16);
+  if (to.fixed16)
+    bytes_ += fixed16_->fixed16_bytes(rows, cols);
+  else if (backend_ != nullptr)
+    bytes_ += backend_->matrix_bytes(kept_as, rows, cols);
+}
+
 void TensorReader::matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes) {
-  auto made = loading_->matrix({type, to.rows, to.cols, bytes});
+  const MatrixSource source{type, to.rows, to.cols, bytes};
+  auto made = to.fixed16 ? fixed16_->fixed16_matrix(source) : loading_->matrix(source);
   if (!made)
     fail(made.error());
   else
@@ -137,9 +148,7 @@ TowerLinear TensorReader::linear_part(const std::string& name, int64_t first, in
   TowerLinear to;
   const GgufTensor* const found = tensor(name + ".weight", {cols, of_rows});
   if (found == nullptr) return to;
-  to.rows = rows;
-  to.cols = cols;
-  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(found->type, rows, cols);
+  shape(to, rows, cols, found->type, found->type);
   if (loading_ != nullptr) {
     const TensorTypeTraits& traits = traits_of(found->type);
     const auto row_bytes = static_cast<size_t>(cols / traits.block_values * traits.block_bytes);
@@ -155,9 +164,7 @@ TowerLinear TensorReader::linear_transposed(const std::string& name, int64_t row
   TowerLinear to;
   const GgufTensor* const found = tensor(name + ".weight", {rows, cols});
   if (found == nullptr) return to;
-  to.rows = rows;
-  to.cols = cols;
-  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(TensorType::kF32, rows, cols);
+  shape(to, rows, cols, found->type, TensorType::kF32);
   if (loading_ != nullptr) {
     const std::vector<float> stored = floats(*found);
     std::vector<float> turned(stored.size());
@@ -175,9 +182,7 @@ TowerLinear TensorReader::linear_by_place(const std::string& name, int64_t rows,
   const int64_t cols = channels * places;
   const GgufTensor* const found = tensor(name + ".weight", {cols, rows});
   if (found == nullptr) return to;
-  to.rows = rows;
-  to.cols = cols;
-  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(TensorType::kF32, rows, cols);
+  shape(to, rows, cols, found->type, TensorType::kF32);
   if (loading_ != nullptr) {
     const std::vector<float> stored = floats(*found);
     std::vector<float> ordered(stored.size());
@@ -199,10 +204,8 @@ TowerLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, in
   const bool two_frames = has(name + ".weight.1");
   const GgufTensor* const other = two_frames ? tensor(name + ".weight.1", {patch, patch, 3, rows}) : nullptr;
   if (two_frames && other == nullptr) return to;
-  to.rows = rows;
-  to.cols = 3 * patch * patch;
+  shape(to, rows, 3 * patch * patch, one->type, TensorType::kF32);
   const TensorType type = two_frames ? TensorType::kF32 : one->type;
-  if (backend_ != nullptr) bytes_ += backend_->matrix_bytes(TensorType::kF32, to.rows, to.cols);
   if (loading_ != nullptr) {
     std::vector<float> numbers = floats(*one);
     if (two_frames) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/tower_operations.h"
 #include "formats/gguf/gguf.h"
 #include "vision/tower_weights.h"
 
@@ -19,9 +20,9 @@ namespace monolith {
 
 class TensorReader {
  public:
-  // `backend` null: only checked. `loading` null: counted in bytes().
-  TensorReader(const GgufFile& file, const Loading* backend, Loading* loading)
-      : file_(file), backend_(backend), loading_(loading) {}
+  // `backend` null: only checked. `loading` null: counted in bytes(). `fixed16` null: weights of 16 bits stay what they are.
+  TensorReader(const GgufFile& file, const Loading* backend, Loading* loading, TowerOperations* fixed16)
+      : file_(file), backend_(backend), loading_(loading), fixed16_(fixed16) {}
 
   // The first thing that was wrong; nothing is read after it.
   const Status& status() const { return status_; }
@@ -62,6 +63,8 @@ class TensorReader {
   }
   std::vector<float> floats(const GgufTensor& tensor);
   const float* keep(const std::vector<float>& numbers);
+  // What is known before the numbers: also whether they become integers, and their bytes. `kept_as`: at most, otherwise.
+  void shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes);
   // Of floats, as F16 or BF16 again where they came from there.
   void matrix(TowerLinear& to, TensorType came_as, const std::vector<float>& numbers);
@@ -70,6 +73,7 @@ class TensorReader {
   const GgufFile& file_;
   const Loading* backend_;
   Loading* loading_;
+  TowerOperations* fixed16_;
   Status status_;
   size_t bytes_ = 0;
   std::vector<std::byte> scratch_;

@@ -20,7 +20,8 @@ int64_t most_hidden(const TowerWeights& weights) {
 }  // namespace
 
 TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
-    : most_rows(params.most_patches + (params.traits->class_vector ? 1 : 0)), hidden(most_hidden(weights)) {
+    : most_rows(params.most_patches + (params.traits->class_vector ? 1 : 0)), hidden(most_hidden(weights)),
+      fixed16(weights.attends_in_fixed16()) {
   const int square = params.merge * params.merge;
   chunk_rows = std::max(1, kChunkRows / square) * square;
   most_cols = std::max<int64_t>({params.width * int64_t{square}, params.n_ff, params.patch_values(), hidden});
@@ -30,7 +31,12 @@ int64_t TowerSizes::floats(const VisionParams& params, const TowerOperations& op
   const int64_t chunk = chunk_rows, squares = chunk / (params.merge * params.merge);
   return most_rows * int64_t{params.width} + 2 * most_rows * int64_t{params.head_dim()} + chunk * params.patch_values() +
          4 * chunk * params.width + chunk * std::max(params.width, params.n_ff) + 2 * chunk * params.n_ff +
-         squares * (hidden + params.n_embd) + operations.tower_key_floats(most_rows, params.n_heads, params.head_dim());
+         squares * (hidden + params.n_embd) + key_floats(params, operations);
+}
+
+int64_t TowerSizes::key_floats(const VisionParams& params, const TowerOperations& operations) const {
+  return fixed16 ? operations.fixed16_key_floats(most_rows, params.n_heads, params.head_dim())
+                 : operations.tower_key_floats(most_rows, params.n_heads, params.head_dim());
 }
 
 Tower::Tower(std::shared_ptr<const VisionModel> model, Backend& backend, TowerWeights weights)
@@ -62,9 +68,10 @@ Status Tower::reserve() {
   memory_.gate = allocate(chunk * p.n_ff);
   memory_.hidden = allocate(squares * sizes_.hidden);
   memory_.result = allocate(squares * std::max<int64_t>(p.n_embd, width));
-  memory_.keys = {allocate(operations().tower_key_floats(sizes_.most_rows, p.n_heads, p.head_dim())), sizes_.most_rows,
-                  p.n_heads, p.head_dim()};
+  memory_.keys = {allocate(sizes_.key_floats(p, operations())), sizes_.most_rows, p.n_heads, p.head_dim(), sizes_.fixed16};
   if (!status.ok()) return status;
+  if (operations().has_fixed16(p.head_dim()))
+    if (status = operations().reserve_fixed16(static_cast<int>(chunk), sizes_.most_cols); !status.ok()) return status;
   return backend_.reserve(static_cast<int>(chunk), sizes_.most_cols, 1, p.head_dim());
 }
 
@@ -76,7 +83,10 @@ void Tower::apply(const TowerLinear& linear, float* x, int n_rows, float* out, b
     operations().clamp(x, n_rows * linear.cols, clamps.in_low, clamps.in_high);
   }
   const MatmulTarget target{linear.weight.get(), out, linear.rows, linear.bias, add_to_out};
-  backend_.matmul({&target, 1}, x, n_rows);
+  if (linear.fixed16)
+    operations().fixed16_matmul({&target, 1}, x, n_rows);
+  else
+    backend_.matmul({&target, 1}, x, n_rows);
   if (clamps.any) operations().clamp(out, n_rows * linear.rows, clamps.out_low, clamps.out_high);
 }
 
@@ -89,22 +99,35 @@ void Tower::norm(const TowerNorm& norm, const float* x, float eps, int n_rows, i
 
 std::unique_ptr<TowerRun> Tower::begin(const PreparedPiece& piece) { return std::make_unique<PieceRun>(*this, piece); }
 
-size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, const Backend& backend) {
-  return tower_weight_bytes(file, model.params(), backend);
+namespace {
+
+// What computes 16-bit weights as integers; null: nothing, or nobody wants it.
+TowerOperations* fixed16_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
+  TowerOperations* const operations = backend.towers();
+  const bool fast = precision == VisionPrecision::kFast && operations != nullptr && operations->has_fixed16(model.params().head_dim());
+  return fast ? operations : nullptr;
 }
 
-size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend) {
+}  // namespace
+
+size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision) {
+  return tower_weight_bytes(file, model.params(), backend, fixed16_of(model, backend, precision));
+}
+
+size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision) {
   if (backend.towers() == nullptr) return 0;
   VisionParams params = model.params();
-  const TowerSizes sizes(params, tower_shapes(file, params));
-  return static_cast<size_t>(sizes.floats(params, *backend.towers())) * sizeof(float);
+  TowerOperations* const fixed16 = fixed16_of(model, backend, precision);
+  const TowerSizes sizes(params, tower_shapes(file, params, fixed16));
+  return static_cast<size_t>(sizes.floats(params, *backend.towers())) * sizeof(float) +
+         (fixed16 == nullptr ? 0 : fixed16->fixed16_scratch_bytes(sizes.chunk_rows, sizes.most_cols));
 }
 
 Result<std::unique_ptr<VisionTower>> VisionTower::load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
-                                                       Backend& backend) {
+                                                       Backend& backend, VisionPrecision precision) {
   if (backend.towers() == nullptr)
     return Error{ErrorCode::kUnsupported, "a device of the kind \"" + backend.info().name + "\" computes no vision towers"};
-  Result<TowerWeights> weights = load_tower_weights(file, model->params(), backend);
+  Result<TowerWeights> weights = load_tower_weights(file, model->params(), backend, fixed16_of(*model, backend, precision));
   if (!weights) return weights.error();
   auto tower = std::make_unique<Tower>(std::move(model), backend, std::move(*weights));
   if (Status s = tower->reserve(); !s) return s.error();

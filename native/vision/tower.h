@@ -19,10 +19,13 @@ struct TowerSizes {
   int most_rows;         // of the tower: patches and the class vector
   int64_t hidden;        // numbers of a row between the layers of the projector or of a deepstack part, at most
   int64_t most_cols;     // of any product's input
+  bool fixed16;          // keys and values are 16-bit integers
 
   TowerSizes(const VisionParams& params, const TowerWeights& weights);
   // Without weights: not above what load() takes, but for the numbers between the projector's layers.
   int64_t floats(const VisionParams& params, const TowerOperations& operations) const;
+  // Numbers of 4 bytes that keys and values of all rows take.
+  int64_t key_floats(const VisionParams& params, const TowerOperations& operations) const;
 };
 
 // Working memory of one run.

@@ -14,6 +14,7 @@
 namespace monolith {
 
 struct VisionParams;
+class TowerOperations;
 
 // With a bias it is a LayerNorm, without one an RMS norm; without a weight there is none.
 struct TowerNorm {
@@ -34,6 +35,7 @@ struct TowerLinear {
   const float* bias = nullptr;
   TowerClamps clamps;
   int64_t rows = 0, cols = 0;
+  bool fixed16 = false;   // the weight is of TowerOperations::fixed16_matrix
   explicit operator bool() const { return rows > 0; }
 };
 
@@ -65,15 +67,19 @@ struct TowerWeights {
   TowerNorm merged_norm;                 // of merged or pooled patches
   TowerLinear merger, first, last;
   const float* row_break = nullptr;      // [n_embd], between rows of embeddings
+
+  // Whether attention is computed in 16-bit integers too: as the keys' weights are.
+  bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }
 };
 
 // Whether `file` holds all tensors of the right shapes, and none that would change the result unread. Fills in what
 // `params` have from tensors: n_embd, positions, deepstack, breaks_rows. Errors: VisionModel::load.
 Status check_tower_tensors(const GgufFile& file, VisionParams& params);
-// The shapes alone, of a file that was checked.
-TowerWeights tower_shapes(const GgufFile& file, VisionParams& params);
+// The shapes alone, of a file that was checked. `fixed16`, here and below: what computes weights of 16 bits as integers;
+// null: they are kept as the file has them.
+TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, TowerOperations* fixed16 = nullptr);
 // Bytes that the backend will hold.
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend);
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend);
+size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, TowerOperations* fixed16);
+Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend, TowerOperations* fixed16);
 
 }  // namespace monolith

@@ -113,6 +113,12 @@ class VisionModel {
   std::unique_ptr<const VisionParams> params_;
 };
 
+// How towers compute with weights of 16 bits.
+enum class VisionPrecision : uint8_t {
+  kFast,    // in 16-bit integers with shared steps, where the device has them: about as exact as floats of 16 bits
+  kExact,   // in floats of 32 bits
+};
+
 // One piece on its way through the tower. Lives no longer than its tower, which computes one at a time; destroying it
 // before its end is how it is cancelled.
 class TowerRun {
@@ -133,12 +139,12 @@ class VisionTower {
  public:
   // Bytes that load() will take of the backend's memory: weights, and the working memory of the largest piece (on a
   // processor that is touched only as far as pieces need it).
-  static size_t weight_bytes(const GgufFile& file, const VisionModel& model, const Backend& backend);
-  static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend);
+  static size_t weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision = VisionPrecision::kFast);
+  static size_t work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision = VisionPrecision::kFast);
   // Errors: kInvalidFile (a tensor is missing or of the wrong shape, by name), kUnsupported (the backend computes no
   // towers), kOutOfMemory. `backend` outlives the tower; load() calls its reserve().
   static Result<std::unique_ptr<VisionTower>> load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
-                                                   Backend& backend);
+                                                   Backend& backend, VisionPrecision precision = VisionPrecision::kFast);
   virtual ~VisionTower() = default;
   // `piece` is one that the model prepared, and stays alive as long as the run. Only one run exists at a time.
   virtual std::unique_ptr<TowerRun> begin(const PreparedPiece& piece) = 0;

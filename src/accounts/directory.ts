@@ -7,13 +7,17 @@ import type { AuditLog } from './audit.js';
 import type { Invites } from './invites.js';
 import type { KeyStore } from './key-store.js';
 import type { Members } from './members.js';
+import type { OwnAccount } from './own-account.js';
 import type { Organizations } from './organizations.js';
+import type { SecondFactors } from './second-factors.js';
 import type { SignIns } from './sign-ins.js';
 import type { SignUps } from './sign-ups.js';
 import type { Users } from './users.js';
 
 export interface Directory {
   readonly signIns: SignIns;
+  readonly secondFactors: SecondFactors;
+  readonly ownAccount: OwnAccount;
   readonly signUps: SignUps;
   readonly users: Users;
   readonly organizations: Organizations;

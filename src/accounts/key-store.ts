@@ -21,10 +21,10 @@ export interface KeyStore {
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 
-export function identityFor({ id, tenant }: Organization, { limits, monthlyTokenCap }: OrganizationSettings, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
+export function identityFor({ id, tenant }: Organization, { limits, monthlyTokenCap, keepsText }: OrganizationSettings, key: Pick<KeyRecord, 'id' | 'models' | 'scopes' | 'limits'>): Identity {
   return Object.freeze({
     organizationId: id, organizationNumber: tenant, keyId: key.id,
     models: Object.freeze([...key.models]), scopes: Object.freeze([...key.scopes]),
-    limits, keyLimits: key.limits, monthlyTokenCap,
+    limits, keyLimits: key.limits, monthlyTokenCap, keepsText: keepsText === true,
   });
 }

@@ -7,6 +7,7 @@ import type { Directory } from './directory.js';
 import { InviteTable } from './lmdb/invite-table.js';
 import { MembershipTable } from './lmdb/membership-table.js';
 import { OrganizationTable } from './lmdb/organization-table.js';
+import { SecondFactorTable } from './lmdb/second-factor-table.js';
 import { SessionTable } from './lmdb/session-table.js';
 import { SettingsTable } from './lmdb/settings-table.js';
 import { SetupCode } from './lmdb/setup-code.js';
@@ -19,6 +20,8 @@ import { LmdbInvites } from './lmdb-invites.js';
 import { LmdbKeyStore } from './lmdb-key-store.js';
 import { LmdbMembers } from './lmdb-members.js';
 import { LmdbOrganizations } from './lmdb-organizations.js';
+import { LmdbOwnAccount } from './lmdb-own-account.js';
+import { LmdbSecondFactors } from './lmdb-second-factors.js';
 import { LmdbSignIns } from './lmdb-sign-ins.js';
 import { LmdbSignUps } from './lmdb-sign-ups.js';
 import { LmdbUsers } from './lmdb-users.js';
@@ -27,6 +30,8 @@ const SWEEP_MS = 3_600_000;
 
 export class LmdbDirectory implements Directory {
   readonly signIns: LmdbSignIns;
+  readonly secondFactors: LmdbSecondFactors;
+  readonly ownAccount: LmdbOwnAccount;
   readonly signUps: LmdbSignUps;
   readonly users: LmdbUsers;
   readonly organizations: LmdbOrganizations;
@@ -49,10 +54,12 @@ export class LmdbDirectory implements Directory {
     const invites = new InviteTable(store), sessions = new SessionTable(store), tokens = new TokenTable(store);
     const tables = {
       users: new UserTable(store), organizations: new OrganizationTable(store), settings: new SettingsTable(store), memberships: new MembershipTable(store),
-      setupCode: new SetupCode(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
+      setupCode: new SetupCode(store), secondFactors: new SecondFactorTable(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
     };
     this.keyStore = new LmdbKeyStore(this.apiKeys, tables.organizations, tables.settings);
     this.signIns = new LmdbSignIns(store, tables);
+    this.secondFactors = new LmdbSecondFactors(store, tables);
+    this.ownAccount = new LmdbOwnAccount(store, tables);
     this.signUps = new LmdbSignUps(store, tables);
     this.users = new LmdbUsers(store, tables);
     this.organizations = new LmdbOrganizations(store, tables, changed);

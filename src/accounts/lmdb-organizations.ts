@@ -81,6 +81,7 @@ export class LmdbOrganizations implements Organizations {
       const next = change.status === undefined || change.status === before.status ? before : organizations.change(id, { status: change.status }) ?? before;
       if (next !== before && actor !== null) audit.note(id, actor, next.status === 'suspended' ? 'organization.suspended' : 'organization.activated', id);
       if (change.limits !== undefined || change.monthlyTokenCap !== undefined) this.#set(id, change, actor);
+      if (change.keepsText !== undefined) this.#keepText(id, change.keepsText, actor);
       return next;
     });
     this.changed(id);
@@ -134,8 +135,17 @@ export class LmdbOrganizations implements Organizations {
   #set(id: string, { limits, monthlyTokenCap }: OrganizationChange, actor: Actor | null): void {
     const { settings, audit } = this.tables;
     const before = settings.get(id);
-    const next: OrganizationSettings = { limits: limits ?? before.limits, monthlyTokenCap: monthlyTokenCap === undefined ? before.monthlyTokenCap : monthlyTokenCap };
+    const next: OrganizationSettings = { ...before, limits: limits ?? before.limits, monthlyTokenCap: monthlyTokenCap === undefined ? before.monthlyTokenCap : monthlyTokenCap };
     settings.put(id, next);
     if (actor !== null) audit.note(id, actor, 'organization.limits_changed', id, { limits: next.limits, monthly_token_cap: next.monthlyTokenCap });
+  }
+
+  /** Within a transaction. */
+  #keepText(id: string, keepsText: boolean, actor: Actor | null): void {
+    const { settings, audit } = this.tables;
+    const before = settings.get(id);
+    if ((before.keepsText ?? false) === keepsText) return;
+    settings.put(id, { ...before, keepsText });
+    if (actor !== null) audit.note(id, actor, keepsText ? 'organization.request_text_kept' : 'organization.request_text_not_kept', id);
   }
 }

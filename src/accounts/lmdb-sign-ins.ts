@@ -32,14 +32,16 @@ export class LmdbSignIns implements SignIns {
     return this.tables.users.withEmail(email) ?? null;
   }
 
-  begin(known: User, upgraded: string | null, client: Client, before: string | null, { address, email }: CountedLogin): Promise<{ user: User; cookie: string } | Refused> {
+  begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused> {
     const { users, sessions, attempts } = this.tables;
     return this.store.transaction(() => {
       const current = users.get(known.id);
       if (current === undefined || current.passwordHash !== known.passwordHash) return 'changed';
       if (current.locked) return 'locked';
-      attempts.forget('login', email);
-      attempts.forgive('login', address);
+      if (counted !== null) {
+        attempts.forget('login', counted.email);
+        attempts.forgive('login', counted.address);
+      }
       const old = before === null ? undefined : sessions.find(before);
       if (old !== undefined) sessions.end(old.userId, old.id);
       const changed = users.change(known.id, { lastLoginAt: new Date().toISOString(), ...(upgraded === null ? {} : { passwordHash: upgraded }) });

@@ -14,8 +14,6 @@ import type { ListedUser, User, UserRights, Users } from './users.js';
 
 export interface UsersTables { users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; audit: LmdbAuditLog }
 
-const PAGE = 256;
-
 export class LmdbUsers implements Users {
   constructor(private readonly store: Store, private readonly tables: UsersTables) {}
 
@@ -37,7 +35,7 @@ export class LmdbUsers implements Users {
       const locked = rights.locked ?? user.locked;
       const operator = rights.operator ?? user.operator;
       if (locked === user.locked && operator === user.operator) return user;
-      checkRights(user, { locked, operator }, by, () => this.#otherOperator(id));
+      checkRights(user, { locked, operator }, by, () => users.hasOtherOperator(id));
       const next = users.change(id, { locked, operator }) as User;
       if (locked !== user.locked) audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
       if (operator !== user.operator) audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, { email: user.email });
@@ -57,15 +55,5 @@ export class LmdbUsers implements Users {
       return organization === undefined ? [] : [{ id: organization.id, name: organization.name, role }];
     });
     return { user, organizations };
-  }
-
-  /** Whether anybody else is an operator and may sign in. */
-  #otherOperator(id: string): boolean {
-    for (let after: string | null = null; ;) {
-      const page: User[] = this.tables.users.list(PAGE, after);
-      if (page.some((user) => user.id !== id && user.operator && !user.locked)) return true;
-      if (page.length < PAGE) return false;
-      after = page.at(-1)?.id ?? null;
-    }
   }
 }

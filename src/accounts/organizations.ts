@@ -12,12 +12,14 @@ import type { User } from './users.js';
 /** Of the organization that the first start makes: the operator's. No other ever gets it. */
 export const FIRST_ORGANIZATION_NUMBER = 1;
 
-/** What an operator set, beside the general settings. */
+/** What was set for it, beside the general settings: by operators, where nothing else is said. */
 export interface OrganizationSettings {
   /** By model or `*`. */
   limits: Record<string, LimitOverride>;
   /** Tokens per calendar month (UTC); null: no cap. */
   monthlyTokenCap: number | null;
+  /** Prompts and answers are kept in the request log: its own admins turn that on. */
+  keepsText?: boolean;
 }
 
 /** With what an operator set for it. */
@@ -32,6 +34,7 @@ export interface OrganizationChange {
   /** Replaces what was set before, whole. */
   limits?: Record<string, LimitOverride> | undefined;
   monthlyTokenCap?: number | null | undefined;
+  keepsText?: boolean | undefined;
 }
 
 export interface Organizations {

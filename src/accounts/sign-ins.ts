@@ -22,9 +22,10 @@ export interface SignIns {
   withEmail(email: string): Promise<User | null>;
   /**
    * Begins a session of somebody whose password was right, and ends that of `before`, another cookie. `upgraded`: the
-   * password's hash as it is to be from now on. `counted`: the attempts that were none. 'changed': the password meanwhile.
+   * password's hash as it is to be from now on. `counted`: the attempts that were none; null: there were none, or they
+   * are forgiven already. 'changed': the password meanwhile.
    */
-  begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin): Promise<{ user: User; cookie: string } | Refused>;
+  begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused>;
   /** A login that was counted was not looked at. */
   forgive(counted: CountedLogin): Promise<void>;
   /** Last used first. */

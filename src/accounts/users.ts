@@ -17,6 +17,8 @@ export interface User {
   locked: boolean;
   createdAt: string;           // RFC 3339
   lastLoginAt: string | null;
+  /** A code is asked for at each sign-in: see second-factors.ts. Rows of before there were any have none. */
+  secondFactor?: boolean;
 }
 
 /** With the organizations they belong to, oldest membership first. */

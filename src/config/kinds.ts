@@ -174,6 +174,7 @@ export interface ModelOverride {
   readonly quantize?: (typeof QUANTIZE_TYPES)[number] | null | undefined;
   readonly draft?: string | null | undefined;
   readonly vision?: string | null | undefined;
+  readonly vision_precision?: 'fast' | 'exact' | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
   readonly max_repeats?: number | null | undefined;
@@ -203,6 +204,7 @@ const modelOverride = z.strictObject({
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   draft: modelName.nullable().optional(),
   vision: z.string().min(1).max(4096).nullable().optional(),
+  vision_precision: z.enum(['fast', 'exact']).optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),
   max_repeats: z.number().int().min(MIN_REPEATS).max(MAX_REPEATS).nullable().optional(),

@@ -129,7 +129,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
 
   hub: {
     endpoint: setting(kind.url('https', 'http'), 'https://huggingface.co', 'The hub that models are pulled from: any server that speaks the Hugging Face hub\'s API.', { variables: ['HF_ENDPOINT'] }),
@@ -140,6 +140,7 @@ export const settings = {
 
   accounts: {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
+    operator_second_factor: setting(kind.choice('optional', 'required'), 'optional', 'Whether operators need a second factor: without one, their own pages and API are closed to them until they turn it on.'),
     organizations_per_user: setting(kind.integer(1, 50), 5, 'Organizations one person may own: each has limits of its own. Operators may own more.'),
   },
 
@@ -162,6 +163,13 @@ export const settings = {
   usage: {
     row_days: setting(kind.integer(1, 36_500), 90, 'Days a row of usage per request is kept.'),
     aggregate_days: setting(kind.integer(1, 36_500), 730, 'Days hourly sums of usage are kept.'),
+  },
+
+  requests: {
+    days: setting(kind.integer(0, 365), 7, 'Days the request log is kept; 0 for none. Prompts and answers are in it only of organizations that turn that on.'),
+    max_rows: setting(kind.integer(1_000, 1e8), 500_000, 'Most requests in the request log; beyond that the oldest go.'),
+    max_bytes: setting(kind.bytes(1_048_576, 2 ** 40), 536_870_912, 'Most bytes of the request log, about; beyond that the oldest go.'),
+    text_characters: setting(kind.integer(100, 1e6), 32_768, 'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.'),
   },
 
   metrics: {

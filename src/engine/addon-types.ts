@@ -25,6 +25,7 @@ export interface LoadOptions {
   visionOptional?: boolean;   // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
   visionMaxPixels?: number;   // of a picture as it was sent; absent = 2 ** 27
   visionMaxTiles?: number;    // of a picture; 0 or absent = as the tower's file has it
+  visionPrecision?: 'fast' | 'exact';   // of weights in 16 bits; absent = fast
   embeddingBytes?: number;    // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
   maxContext: number;         // 0 = the file's own, as far as memory allows
   kvBytes: number;            // budget of the page pool in bytes; 0 = room for a few full contexts

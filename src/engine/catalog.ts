@@ -28,6 +28,8 @@ const catalogModel = z.strictObject({
    * not see. Absent: what lies beside the file under a usual name (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
+  /** How the tower computes with weights of 16 bits: in integers of 16 bits (absent), or in floats of 32. */
+  vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
   /** Small and made to show the service, not to work with: whoever meets it is told so. */
   demonstration: z.boolean().optional(),
@@ -74,7 +76,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'draft' | 'vision' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'draft' | 'vision' | 'vision_precision' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */

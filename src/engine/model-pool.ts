@@ -168,7 +168,7 @@ export class ModelPool {
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key = storedAs(realPath(file), model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`)
-      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}`);
+      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}${model.vision_precision === 'exact' ? ', exact' : ''}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
       slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.onReady);
@@ -263,11 +263,11 @@ const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; load
 /** A file and the way it is stored in memory. */
 const storedAs = (file: string, { quantize }: CatalogModel): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
 
-function optionsFor(options: LoadOptions, { quantize }: CatalogModel, draft: CatalogModel | null, vision: VisionFile | null): LoadOptions {
+function optionsFor(options: LoadOptions, { quantize, vision_precision: precision }: CatalogModel, draft: CatalogModel | null, vision: VisionFile | null): LoadOptions {
   return {
     ...options, ...(quantize === undefined || quantize === null ? {} : { quantize }),
     ...(draft === null ? {} : { draftPath: realPath(draft.file) }),
-    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found }),
+    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found, ...(precision === undefined ? {} : { visionPrecision: precision }) }),
     ...(draft?.quantize === undefined || draft.quantize === null ? {} : { draftQuantize: draft.quantize }),
   };
 }

@@ -28,6 +28,8 @@ export interface Provider {
   readonly fingerprint: string;
   /** Whether the model has a mode of reasoning. */
   readonly reasons: boolean;
+  /** prepare() decodes every image of the request, and refuses the damaged; otherwise nobody does but the loader of images. */
+  readonly decodesImages: boolean;
 
   /** What can be refused before images are fetched and a prompt is made. Throws ApiError 422. */
   check(request: GenerationRequest): void;

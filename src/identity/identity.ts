@@ -16,4 +16,6 @@ export interface Identity {
   readonly keyLimits: Readonly<Record<string, LimitOverride>> | null;
   /** Tokens the organization may use in a calendar month (UTC); null: no cap. */
   readonly monthlyTokenCap: number | null;
+  /** The organization has prompts and answers kept in the request log. */
+  readonly keepsText?: boolean;
 }

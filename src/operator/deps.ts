@@ -11,9 +11,11 @@ import type { Pulls } from './pulls.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { ServedModels } from '../generation/served-models.js';
+import type { RequestLog } from '../requests/request-log.js';
 import type { UsageStore } from '../usage/usage-store.js';
 import type { LimitValues } from '../wire/dashboard.js';
 import type { EngineTuning } from './engine-tuning.js';
+import type { LiveHistory } from './live-history.js';
 import type { LiveView } from './live-view.js';
 import type { ModelSettings } from './model-settings.js';
 
@@ -21,6 +23,7 @@ export interface OperatorDeps {
   config: Pick<Config, 'data_dir'>;
   origin: DashboardOrigin;
   usage: UsageStore;
+  requestLog: RequestLog;
   directory: Directory;
   accounts: Accounts;
   pool: ModelPool;
@@ -28,6 +31,7 @@ export interface OperatorDeps {
   modelSettings: ModelSettings;
   tuning: EngineTuning;
   live: LiveView;
+  history: LiveHistory;
   hub: Hub;
   hubEndpoint: string;
   pulls: Pulls;

@@ -1,5 +1,5 @@
 // The one sampler of a server, on its primary thread: once a second it reads the engines' counters, asks the
-// other threads what they have counted, and makes one sample of it, encoded once for everybody who watches.
+// other threads what they have counted, and makes one sample of it.
 // It reads; no engine does anything for it.
 
 import type { EngineSample, LiveSample } from '../wire/dashboard.js';
@@ -7,7 +7,7 @@ import type { NativeStats } from '../engine/addon-types.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
 import { quantiles, SlidingCounts } from '../telemetry/latency-counts.js';
-import type { ModelLatencies, LiveCollected } from '../shared/live-collected.js';
+import type { KeyCounts, ModelLatencies, LiveCollected } from '../shared/live-collected.js';
 import type { ThreadBus } from '../shared/bus.js';
 
 export const SAMPLE_MS = 1_000;
@@ -25,9 +25,9 @@ export class LiveSampler {
   #sampledAt = performance.now();
   #busy = false;
 
-  /** `collect`: what this thread has counted; `publish`: an encoded sample is there. */
+  /** `collect`: what this thread has counted; `publish`: a sample is there, with what each key has sent. */
   constructor(private readonly pool: ModelPool, private readonly bus: ThreadBus, private readonly collect: () => LiveCollected,
-    private readonly publish: (sample: string) => void, private readonly onError: (error: unknown) => void) {
+    private readonly publish: (sample: LiveSample, keys: readonly KeyCounts[]) => void, private readonly onError: (error: unknown) => void) {
     this.#timer = setInterval(() => { void this.#tick(); }, SAMPLE_MS);
     this.#timer.unref();
   }
@@ -41,7 +41,8 @@ export class LiveSampler {
     this.#busy = true;
     try {
       const others = this.bus.threads > 1 ? await this.bus.ask('live.collect', {}, ASK_MS) : [];
-      this.publish(JSON.stringify(this.#sample([this.collect(), ...others])));
+      const threads = [this.collect(), ...others];
+      this.publish(this.#sample(threads), threads.flatMap(({ keys }) => keys));
     } catch (error) {
       this.onError(error);
     } finally {

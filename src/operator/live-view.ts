@@ -12,6 +12,7 @@ import type { EventStream, Exchange } from '../http/exchange.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { ThreadBus } from '../shared/bus.js';
+import type { LiveRecorder } from './live-recorder.js';
 import { LiveSampler } from './live-sampler.js';
 import type { LiveCollected } from '../shared/live-collected.js';
 
@@ -30,6 +31,8 @@ const MOST_MISSED = 30;
 export interface LiveViewDeps {
   pool: ModelPool; telemetry: Telemetry; bus: ThreadBus;
   primary: boolean;
+  /** Of the primary thread: what is kept of the samples. */
+  history?: Pick<LiveRecorder, 'add'>;
   /** Requests of this thread that are not answered yet, viewers included. */
   inFlight(): number;
 }
@@ -47,7 +50,9 @@ export class LiveView {
   constructor(private readonly deps: LiveViewDeps) {
     const { bus, pool, primary, telemetry } = deps;
     if (primary) {
-      this.#sampler = new LiveSampler(pool, bus, () => this.#collect(), (sample) => {
+      this.#sampler = new LiveSampler(pool, bus, () => this.#collect(), (taken, keys) => {
+        const sample = JSON.stringify(taken);
+        deps.history?.add(taken, keys);
         if (bus.threads > 1) bus.publish('live.sample', { sample });
         this.#take(sample);
       }, (err) => telemetry.log.error({ err }, 'sampling the engines failed'));

@@ -4,12 +4,14 @@ import type { Route } from '../http/exchange.js';
 import { auditLogRoutes } from './audit-log.js';
 import type { OperatorDeps } from './deps.js';
 import { diskRoutes } from './disk.js';
+import { livePastRoutes } from './live-past.js';
 import { liveRoutes } from './live.js';
 import { modelRoutes } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { organizationRoutes } from './organizations.js';
 import { tunableRoutes } from './tunables.js';
 import { usageRoutes } from './usage.js';
+import { requestRoutes } from './requests.js';
 import { resetLinkRoutes } from './reset-link.js';
 import { userRoutes } from './users.js';
 
@@ -22,7 +24,9 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[
     ...modelRoutes(guard, deps),
     ...diskRoutes(guard, deps),
     ...usageRoutes(guard, deps),
+    ...requestRoutes(guard, deps),
     ...tunableRoutes(guard, deps),
     ...liveRoutes(guard, deps),
+    ...livePastRoutes(guard, deps),
   ];
 }

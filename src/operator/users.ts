@@ -2,6 +2,7 @@
 // operator who can sign in stays.
 
 import { z } from 'zod';
+import { apiError } from '../errors.js';
 import type { ListedUser } from '../accounts/users.js';
 import { userObject } from '../dashboard/api/objects.js';
 import { listPage, readPage } from '../dashboard/api/paging.js';
@@ -12,7 +13,7 @@ import type { OperatorDeps } from './deps.js';
 
 const patchBody = z.object({ locked: z.boolean().nullish(), operator: z.boolean().nullish() }) satisfies z.ZodType<{ [K in keyof OperatorUserPatch]: unknown }>;
 
-export function userRoutes(guard: OperatorGuard, { directory: { users } }: Pick<OperatorDeps, 'directory'>): Route[] {
+export function userRoutes(guard: OperatorGuard, { directory: { users, secondFactors } }: Pick<OperatorDeps, 'directory'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/users',
@@ -27,6 +28,17 @@ export function userRoutes(guard: OperatorGuard, { directory: { users } }: Pick<
       serve: async ({ exchange, actor, userId, body }) => {
         const rights = { locked: body.locked ?? undefined, operator: body.operator ?? undefined };
         exchange.json(200, describe(await users.change(exchange.params['user'] as string, rights, userId, actor)));
+      },
+    }),
+
+    // For somebody who has lost the device and the recovery codes.
+    guard({
+      method: 'DELETE', path: '/users/:user/second-factor',
+      serve: async ({ exchange, actor, userId }) => {
+        const id = exchange.params['user'] as string;
+        if (id === userId) throw apiError('invalid_value', 'Nobody can reset their own second factor. Another operator can, or you turn it off in your profile.', 'user');
+        if (!await secondFactors.reset(id, actor)) throw apiError('resource_not_found', 'There is no such user, or the second factor is off.', 'user');
+        exchange.json(200, {});
       },
     }),
   ];

@@ -11,6 +11,7 @@ import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationRequest } from '../generation/types.js';
 import type { Scope } from '../identity/identity.js';
 import { permit } from '../identity/permissions.js';
+import type { RequestSink } from '../shared/request-entry.js';
 import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
 import { askerOf, setHeaders, signalOf, type Caller } from './caller.js';
@@ -24,6 +25,8 @@ export interface GenerationDeps {
   telemetry: Telemetry;
   /** Is told of every generation that was admitted, once it has ended. */
   usage: UsageSink;
+  /** As `usage`, for the request log. */
+  requests: RequestSink;
   limits: { maxN: number };
   /** Those under way on this thread. */
   generations: RunningGenerations;
@@ -43,6 +46,7 @@ export interface AdmittedGeneration {
   readonly generations: RunningGenerations;
   readonly meter: GenerationMeter;
   readonly usage: UsageSink;
+  readonly requests: RequestSink;
   /** Once there is one. */
   run: { abandon(): void } | null;
 }
@@ -58,12 +62,12 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
 
 interface LoadedRequest { provider: Provider; request: GenerationRequest }
 
-/** A request with its images loaded, beside the provider that takes it. Throws ApiError 422, 503; the signal's reason. */
-async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined): Promise<LoadedRequest> {
+/** A request with its images loaded, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
+async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined, forPrompt = false): Promise<LoadedRequest> {
   await model.awake(signal);
   const provider = model.ready();
   provider.check(request);
-  const messages = await deps.images.load(request.messages, askerOf(caller, signal));
+  const messages = await deps.images.load(request.messages, askerOf(caller, signal), forPrompt && provider.decodesImages);
   return { provider, request: messages === request.messages ? request : { ...request, messages } };
 }
 
@@ -87,7 +91,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   let prepared: PreparedGeneration;
   const signal = signalOf(caller);
   try {
-    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal));
+    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal, true));
     prepared = await provider.prepare(request, askerOf(caller, signal));
   } catch (error) {
     if (caller.aborted) return null;
@@ -116,7 +120,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
       caller.annotate({ ignored_schema_keywords: paths });
     }
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
-    return { caller, model: model.name, asked: model.asked, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, run: null };
+    return { caller, model: model.name, asked: model.asked, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, requests: deps.requests, run: null };
   } catch (error) {
     reservation.refund();
     throw error;

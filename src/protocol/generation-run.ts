@@ -8,7 +8,8 @@ import type { RunningGeneration } from '../generation/provider.js';
 import type { GenerationEvent } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
-import { RunAccount, type RunEnd } from './run-account.js';
+import { RunAccount } from './run-account.js';
+import type { RunEnd } from './run-entry.js';
 import type { RunEvent } from './run-tally.js';
 import type { Usage } from './usage.js';
 

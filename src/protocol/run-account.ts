@@ -1,29 +1,26 @@
 // The accounts of one generation, opened when it was admitted and closed exactly once, whatever ends it: its place in the
-// limits, its record of usage, its metrics, its fields of the log. Event-loop thread only.
+// limits, its record of usage, its entry in the request log, its metrics, its fields of the log. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { ApiError } from '../errors.js';
-import type { EndReason, Message } from '../generation/types.js';
+import type { Message } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
 import { setHeaders } from './caller.js';
+import { runEntry, type RunEnd } from './run-entry.js';
 import { RunTally, type RunEvent } from './run-tally.js';
-
-export type RunEnd =
-  | { status: 'completed'; reason: EndReason }     // of the last choice
-  | { status: 'cancelled' }                        // nobody wanted the rest
-  | { status: 'failed'; error: ApiError }
-  | { status: 'refused'; error: ApiError }         // the provider did not take it
-  | { status: 'abandoned' };                       // it never began: whoever was to answer has failed
+import { RunText } from './run-text.js';
 
 export class RunAccount {
   readonly tally: RunTally;
   readonly #images: number;
+  readonly #text: RunText | null;
   #closed = false;
 
   /** `stream`: the answer is wanted piece by piece. */
   constructor(private readonly admitted: Omit<AdmittedGeneration, 'run'>, private readonly stream: boolean) {
     this.tally = new RunTally(admitted.prepared, admitted.meter, admitted.caller.receivedAt);
     this.#images = countImages(admitted.request.messages);
+    this.#text = admitted.caller.identity.keepsText === true ? new RunText(admitted.requests.textCharacters) : null;
   }
 
   get closed(): boolean {
@@ -32,6 +29,7 @@ export class RunAccount {
 
   take(event: RunEvent): void {
     this.tally.take(event);
+    this.#text?.take(event);
     if (event.type !== 'started') return;
     const { promptTokens, cachedTokens, queueMs } = event;
     this.admitted.caller.annotate({ prompt_tokens: promptTokens, cached_tokens: cachedTokens, queue_ms: Math.round(queueMs) });
@@ -58,6 +56,8 @@ export class RunAccount {
     // What failed before its first token never counted.
     if (end.status === 'completed' || end.status === 'cancelled' || (end.status === 'failed' && this.tally.completionTokens > 0)) this.#settle(end);
     else this.#refund(end);
+    const { admitted, tally, stream } = this;
+    admitted.requests.add(runEntry({ admitted, tally, end, stream, images: this.#images, text: this.#text?.with(admitted.request.messages) ?? null }));
     if (end.status !== 'failed' && end.status !== 'refused') return;
     // The limits that are left now, if headers can still be sent.
     const { caller, reservation } = this.admitted;

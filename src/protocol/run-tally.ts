@@ -16,6 +16,8 @@ export class RunTally {
   /** Milliseconds since 1970; null: it has not come to that. */
   startedAt: number | null = null;
   firstTokenAt: number | null = null;
+  /** Milliseconds it waited in the engine's queue. */
+  queueMs: number | null = null;
   choicesLeft: number;
   #promptTokens: number;              // an estimate until it has started, if it was one
   #cachedTokens = 0;
@@ -34,6 +36,7 @@ export class RunTally {
     switch (event.type) {
       case 'started':
         this.startedAt = Date.now();
+        this.queueMs = Math.round(event.queueMs);
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens;
         this.meter.started(event);

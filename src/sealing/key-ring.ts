@@ -12,6 +12,7 @@ export interface SealingKey {
   readonly thinkingText: Buffer;
   readonly reasoning: Buffer;
   readonly compaction: Buffer;
+  readonly accountSecrets: Buffer;
 }
 
 export class KeyRing {
@@ -43,5 +44,6 @@ function deriveKey(secret: Uint8Array): SealingKey {
     thinkingText: derive('thinking text'),
     reasoning: derive('reasoning'),
     compaction: derive('compaction'),
+    accountSecrets: derive('account secrets'),
   };
 }

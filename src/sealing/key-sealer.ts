@@ -7,7 +7,8 @@
 // `fields` are the bytes before, the organization and (thinking) the model's name, each with its length.
 // The model byte is a hash of the name: the same on every server and in every order of the catalog; the
 // name itself is bound by the keyed hash. Everything that is not byte for byte as it was made opens to null.
-import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { decode, decrypt, encrypt, fields } from './boxes.js';
 import type { KeyRing } from './key-ring.js';
 import type { OpenedThinking, SealContext, Sealer, Unsealed } from './sealer.js';
 
@@ -15,11 +16,7 @@ const SIGNED = 1;
 const SEALED = 2;
 const HEAD = 3;                                   // format, key id, model byte
 const MAC = 32;
-const NONCE = 12;
-const TAG = 16;
 const PREFIX = 'enc1.';
-/** Longest value that is looked at: what a request body can hold, and more than any output. */
-const MAX_CHARACTERS = 64 * 1024 * 1024;
 
 export class KeySealer implements Sealer {
   readonly #modelsByByte = new Map<number, string[]>();
@@ -92,46 +89,8 @@ function modelByte(model: string): number {
   return createHash('sha256').update(model).digest().readUInt8(0);
 }
 
-/** No two lists of fields have the same bytes: each is preceded by its length. */
-function fields(...values: readonly (string | Buffer)[]): Buffer {
-  const parts: Buffer[] = [];
-  for (const value of values) {
-    const bytes = typeof value === 'string' ? Buffer.from(value) : value;
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(bytes.length);
-    parts.push(length, bytes);
-  }
-  return Buffer.concat(parts);
-}
-
 function sign(key: Buffer, bound: Buffer, text: string): Buffer {
   return createHmac('sha256', key).update(bound).update(text, 'utf8').digest();
-}
-
-function encrypt(key: Buffer, bound: Buffer, plain: Buffer): Buffer[] {
-  const nonce = randomBytes(NONCE);
-  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(bound);
-  return [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
-}
-
-/** `payload`: nonce, ciphertext, tag. */
-function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | null {
-  if (payload.length < NONCE + TAG) return null;
-  const decipher = createDecipheriv('aes-256-gcm', key, payload.subarray(0, NONCE), { authTagLength: TAG }).setAAD(bound);
-  decipher.setAuthTag(payload.subarray(payload.length - TAG));
-  const plain = decipher.update(payload.subarray(NONCE, payload.length - TAG));
-  try {
-    return Buffer.concat([plain, decipher.final()]);
-  } catch {
-    return null;
-  }
-}
-
-/** Node decodes leniently; here a value has exactly one spelling. */
-function decode(text: string): Buffer | null {
-  if (text.length > MAX_CHARACTERS) return null;
-  const bytes = Buffer.from(text, 'base64url');
-  return bytes.toString('base64url') === text ? bytes : null;
 }
 
 /** Half a surrogate pair is hashed as if it were U+FFFD: texts that hold one were never ours. */

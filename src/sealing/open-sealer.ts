@@ -1,4 +1,4 @@
-// The sealer of a server: its keys from the settings, or made once and kept.
+// The sealer of a server, and its keys: from the settings, or made once and kept.
 
 import { StartError } from '../errors.js';
 import { KeyRing, SECRET_BYTES } from './key-ring.js';
@@ -6,12 +6,16 @@ import { KeySealer } from './key-sealer.js';
 import type { SealerState } from './sealer-state.js';
 import type { Sealer } from './sealer.js';
 
-/** `configured`: 64 hex digits each, the current key first. `models`: public names in catalog order. Throws StartError. */
-export async function openSealer(state: SealerState, configured: readonly string[], models: readonly string[]): Promise<Sealer> {
+/** `configured`: 64 hex digits each, the current key first. Throws StartError. */
+export async function openKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
   const given = configured.map(parseKey);
   const made = await state.madeKey(given.length > 0);
-  const keys = new KeyRing(made === null ? given : [...given, made]);
-  return new KeySealer(keys, await state.knownModels(models));
+  return new KeyRing(made === null ? given : [...given, made]);
+}
+
+/** `configured` as above. `models`: public names in catalog order. Throws StartError. */
+export async function openSealer(state: SealerState, configured: readonly string[], models: readonly string[]): Promise<Sealer> {
+  return new KeySealer(await openKeyRing(state, configured), await state.knownModels(models));
 }
 
 function parseKey(text: string, index: number): Uint8Array {

@@ -15,7 +15,7 @@ import { keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 6;
+export const SCHEMA_VERSION = 7;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -27,6 +27,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
     indexByOrganization(store);
   },
   5: () => undefined,   // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
+  6: () => undefined,   // 7 brought the request log; nothing was in its place
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.

@@ -2,7 +2,7 @@
 // another thread every second. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
-import type { ModelLatencies } from '../shared/live-collected.js';
+import type { KeyCounts, ModelLatencies } from '../shared/live-collected.js';
 import type { RequestRecord } from './outcome.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
@@ -14,7 +14,13 @@ export interface LiveTaken {
   /** Largest event-loop delay. */
   loopLagMs: number;
   latencies: ModelLatencies[];
+  keys: KeyCounts[];
 }
+
+/** Keys that are told apart between two samples; those of further ones are counted together. */
+const MAX_KEYS = 1_000;
+/** Who sent what was counted together. */
+const OTHERS = { organizationId: '', keyId: '' };
 
 /** Counts of one model; what counts keeps it, so that nothing is looked up per token. */
 export class LatencyCounter {
@@ -44,6 +50,7 @@ export class LatencyCounter {
 
 export class LiveCounts {
   readonly #latencies = new Map<string, LatencyCounter>();   // by served name: bounded
+  #keys = new Map<string, KeyCounts>();
   readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   #requests = 0;
   #rejected429 = 0;
@@ -62,8 +69,17 @@ export class LiveCounts {
   }
 
   /** Requests to the API; the dashboard's own, probes and scrapes say nothing about the load. */
-  request({ path, method, failure, outcome }: RequestRecord): void {
+  request({ path, method, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
     if (!path.startsWith('/v1')) return;
+    if (organizationId !== null && keyId !== null) {
+      const counts = this.#countsOf(organizationId, keyId);
+      if (method !== 'BACKGROUND') counts.requests++;
+      if (outcome === 'refused') counts.refused++;
+      else {
+        counts.inputTokens += Number(fields['prompt_tokens'] ?? 0);
+        counts.outputTokens += Number(fields['completion_tokens'] ?? 0);
+      }
+    }
     if (method !== 'BACKGROUND') this.#requests++;   // the request that began it has been counted
     if (outcome === 'failed') this.#errors++;
     else if (outcome === 'cancelled') this.#cancelled++;
@@ -78,10 +94,21 @@ export class LiveCounts {
     const latencies = [...this.#latencies].map(([model, counter]) => counter.take(model)).filter(({ ttft, itl }) => ttft !== null || itl !== null);
     const taken = {
       requests: this.#requests, rejected429: this.#rejected429, rejected503: this.#rejected503, errors: this.#errors, cancelled: this.#cancelled,
-      loopLagMs: Number.isFinite(max) ? Math.max(0, max - LOOP_RESOLUTION_MS) : 0, latencies,
+      loopLagMs: Number.isFinite(max) ? Math.max(0, max - LOOP_RESOLUTION_MS) : 0, latencies, keys: [...this.#keys.values()],
     };
+    this.#keys = new Map();
     this.#requests = this.#rejected429 = this.#rejected503 = this.#errors = this.#cancelled = 0;
     return taken;
+  }
+
+  #countsOf(organizationId: string, keyId: string): KeyCounts {
+    const name = `${organizationId}\n${keyId}`;
+    const known = this.#keys.get(name);
+    if (known !== undefined) return known;
+    if (this.#keys.size >= MAX_KEYS && name !== '\n') return this.#countsOf(OTHERS.organizationId, OTHERS.keyId);
+    const counts: KeyCounts = { organizationId, keyId, requests: 0, refused: 0, inputTokens: 0, outputTokens: 0 };
+    this.#keys.set(name, counts);
+    return counts;
   }
 
   close(): void {

@@ -1,8 +1,9 @@
 // How a request ended. Decided here for all: plain answers, streams, WebSocket turns, background responses. The
 // status line does not tell it: once it has left, what goes wrong is told within the answer.
 
-/** refused: an error, and nothing had been generated. failed: the server's own error, or an answer that broke off. cancelled: nobody waited for the end. */
-export type Outcome = 'completed' | 'refused' | 'failed' | 'cancelled';
+import type { Outcome } from '../shared/request-entry.js';
+
+export type { Outcome };
 
 /** What a client was told went wrong, in the status line or later. */
 export interface Failure { readonly code: string; readonly status: number }
@@ -31,6 +32,9 @@ export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {
 
 function outcomeOf({ status, failure, aborted, fields }: Omit<RequestRecord, 'outcome'>): Outcome {
   const error = failure?.status ?? status;
-  if (error >= 400) return error === 500 || Number(fields['completion_tokens'] ?? 0) > 0 ? 'failed' : 'refused';
+  if (error >= 400) return outcomeOfError(error, Number(fields['completion_tokens'] ?? 0));
   return aborted || status === 0 ? 'cancelled' : 'completed';
 }
+
+/** Of what ended with an error of this status after so many tokens. */
+export const outcomeOfError = (status: number, tokens: number): Outcome => (status === 500 || tokens > 0 ? 'failed' : 'refused');

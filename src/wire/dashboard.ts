@@ -18,6 +18,8 @@ export interface UserObject {
   id: string; email: string; name: string; email_verified: boolean;
   /** May see the operator's pages: the first user is one. */
   operator: boolean;
+  /** A code is asked for at each sign-in. */
+  second_factor: boolean;
   created_at: string; last_login_at: string | null;
 }
 
@@ -25,6 +27,8 @@ export interface OrganizationObject {
   id: string; name: string; status: 'active' | 'suspended'; created_at: string;
   /** By model name: what holds for the organization. Read-only for members. */
   limits: Record<string, LimitValues>;
+  /** Prompts and answers are kept in the request log. */
+  request_text: boolean;
 }
 
 /** Null: the limit is off. */
@@ -71,9 +75,28 @@ export interface AuditEntry {
   target: string | null; ip: string | null; detail: Record<string, unknown>;
 }
 
+/** POST …/login: signed in, or the ticket with which POST …/login/code goes on. */
+export type LoginAnswer = { user: UserObject } | { second_factor: { ticket: string; expires_at: string } };
+
+/** GET …/second-factor */
+export interface SecondFactorState {
+  enabled: boolean; since: string | null; recovery_codes_left: number;
+  /** Of an operator, where the setting asks it of them. */
+  required: boolean;
+}
+/** POST …/second-factor/begin: for an authenticator app, as text and as what its QR code says. */
+export interface SecondFactorProposal { secret: string; uri: string }
+/** The only answers that have them. */
+export interface RecoveryCodes { recovery_codes: string[] }
+
+/** POST …/email/change. Not sent: the address is changed already. */
+export interface EmailChange { email: string; confirmation_sent: boolean }
+
 /** GET /dashboard/api/me */
 export interface Me {
   user: UserObject;
+  /** An operator who has to turn the second factor on before the operator pages open. */
+  second_factor_missing: boolean;
   csrf_token: string;
   organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
 }
@@ -109,6 +132,37 @@ export interface UsageRowObject {
 }
 /** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
 export interface UsagePage { object: 'list'; data: UsageRowObject[]; next_page: string | null; has_more: boolean }
+
+export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
+export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
+
+/** GET …/requests?api_key&model&outcome&limit&after, youngest first. Milliseconds; null: it did not come to that. */
+export interface RequestObject {
+  id: string; request_id: string; organization_id: string;
+  /** When it ended. */
+  at: string;
+  /** `playground`: a member, on the dashboard. */
+  api_key_id: string;
+  model: string | null; endpoint: string; stream: boolean;
+  /** Null: the client had gone. */
+  status: number | null;
+  outcome: RequestOutcome; code: string | null; finish_reason: string | null;
+  input_tokens: number; cached_tokens: number; output_tokens: number; reasoning_tokens: number; images: number;
+  queue_ms: number | null;
+  /** From its arrival to its first token. */
+  first_token_ms: number | null;
+  duration_ms: number;
+  has_text: boolean;
+}
+/** GET …/requests/{id} */
+export interface RequestDetail extends RequestObject {
+  received_at: string;
+  /** In order: reading, checking and rendering it; the engine's queue; its prompt; its answer. */
+  phases: { prepare_ms: number | null; queue_ms: number | null; prefill_ms: number | null; decode_ms: number | null };
+  parameters: Record<string, string | number | boolean> | null;
+  /** For admins, where the organization has it kept. */
+  text: { prompt: { role: string; text: string }[]; answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[]; cut: boolean } | null;
+}
 
 /** GET …/responses: no content. */
 export interface StoredResponseObject { id: string; model: string; status: string; background: boolean; created_at: string; expires_at: string }
@@ -182,6 +236,16 @@ export interface LiveSample {
   /** Since the sample before, by how they ended, within a stream too. errors: failures of the server, and answers that broke off. */
   requests: number; rejected_429: number; rejected_503: number; errors: number; cancelled: number;
   in_flight: number; rss_bytes: number; loop_lag_ms: number; http_threads: number; viewers: number;
+}
+
+/** When an operator changed something of the engines. */
+export interface LiveMark { at: string; action: string; target: string | null; by: string | null }
+/** GET …/operator/live/history?from&to: samples that stand for `step_s` seconds each, from `at` on: means, of memory, lag and preemptions the most. */
+export interface LiveHistory { object: 'live_history'; from: string; to: string; step_s: number; samples: LiveSample[]; marks: LiveMark[] }
+/** GET …/operator/live/keys?from&to&organization: what each organization has sent, or each key of one; the most first, the last may be `other`. Sums of each `step_s` seconds, from `times` on. */
+export interface LiveKeys {
+  object: 'live_keys'; step_s: number; times: string[];
+  series: { id: string; name: string; requests: number[]; refused: number[]; input_tokens: number[]; output_tokens: number[] }[];
 }
 
 /** GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: what can be changed while it runs. Effective from the engine's next step. */

@@ -191,6 +191,52 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, null), ['operator.first_user', 'user.locked', 'user.operator_granted', 'user.unlocked']);
   });
 
+  t.test('SecondFactors: what is proved counts, steps and recovery codes once', async (t) => {
+    const directory = await open(t);
+    const { secondFactors, signIns, users } = directory;
+    const { user, cookie } = await signUp(directory, 'a');
+    const kept = (await signIns.find(cookie))!.session.id;
+    await signIns.begin(user, null, CLIENT, null, null);
+    const proved = { sealed: 'second', step: 10, recovery: ['r1', 'r2'] };
+    t.equal(await secondFactors.enable(user, proved, kept, actorOf(user)), false, 'nothing was proposed');
+    await secondFactors.propose(user.id, 'first');
+    await secondFactors.propose(user.id, 'second');
+    t.equal(await secondFactors.enable(user, { ...proved, sealed: 'first' }, kept, actorOf(user)), false, 'the last one counts');
+    const both = await Promise.all([secondFactors.enable(user, proved, kept, actorOf(user)), secondFactors.enable(user, proved, kept, actorOf(user))]);
+    t.same(both.sort(), [false, true]);
+    t.same((await signIns.sessions(user.id)).map(({ id }) => id), [kept]);
+    t.match(await users.get(user.id), { secondFactor: true });
+    t.equal(await secondFactors.proposed(user.id), null);
+    t.same(await Promise.all([10, 11, 11, 10, 12].map((step) => secondFactors.useStep(user.id, step))), [false, true, false, false, true]);
+    t.same(await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip))), [1, null, null]);
+    await secondFactors.reseal((id, sealed) => `${id} ${sealed}`);
+    t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 12, recovery: ['r2'] });
+    t.equal(await secondFactors.replaceRecovery(user, ['r4'], actorOf(user)), true);
+    t.equal(await secondFactors.disable(user, actorOf(user)), true);
+    t.equal(await secondFactors.disable(user, actorOf(user)), false);
+    t.equal(await secondFactors.reset(user.id, OPERATOR), false);
+    t.match(await users.get(user.id), { secondFactor: false });
+    t.same(await actions(directory, null), ['operator.first_user', 'user.recovery_code_used', 'user.recovery_codes_replaced', 'user.second_factor_disabled', 'user.second_factor_enabled']);
+  });
+
+  t.test('OwnAccount: an address is taken once, an account goes whole', async (t) => {
+    const directory = await open(t);
+    const { ownAccount, signIns, members, users } = directory;
+    const a = await signUp(directory, 'a'), b = await signUp(directory, 'b');
+    const tokens = [await ownAccount.emailToken(a.user, 'new@example.com', actorOf(a.user)), await ownAccount.emailToken(b.user, 'new@example.com', actorOf(b.user))];
+    const both = await Promise.allSettled(tokens.map((token) => ownAccount.confirmEmail(token, CLIENT.ip)));
+    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected']);
+    t.match(both.find(({ status }) => status === 'rejected'), { reason: { code: 'email_taken' } });
+    await t.rejects(ownAccount.changeEmail(a.user, 'b@example.com', actorOf(a.user)), { code: 'email_taken' });
+    t.equal(await signIns.withEmail('a@example.com'), null);
+    await t.rejects(ownAccount.delete(b.user, actorOf(b.user)), { code: 'last_owner', message: new RegExp(`"${b.organization.name}"`) });
+    await directory.organizations.delete(b.organization.id, actorOf(b.user));
+    await ownAccount.delete(b.user, actorOf(b.user));
+    t.same([await users.get(b.user.id), await signIns.find(b.cookie), await signIns.withEmail('b@example.com'), await members.organizationsOf(b.user.id)], [null, null, null, []]);
+    await directory.organizations.delete(a.organization.id, actorOf(a.user));
+    await t.rejects(ownAccount.delete(a.user, actorOf(a.user)), { code: 'invalid_value', param: 'operator' });
+  });
+
   t.test('Attempts: of many at once no more than of many in a row, all shares or none', async (t) => {
     const { attempts } = await open(t);
     const tries = await Promise.allSettled(Array.from({ length: MAX_ATTEMPTS.login + 5 }, () => attempts.count('login', ['address a', 'email e'])));

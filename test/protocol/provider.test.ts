@@ -36,6 +36,7 @@ class Elsewhere implements Provider {
   readonly maxOutputTokens = 1_000;
   readonly fingerprint = 'fp_0123456789';
   readonly reasons = false;
+  readonly decodesImages = false;
   cancelled = 0;
   /** Those that have said all they will. */
   silent = 0;
@@ -123,7 +124,7 @@ const admission = new Admission(config.limits, { now: () => 5_000_000_000_000n }
 const generations = new RunningGenerations({ organizations: { get: async () => ({ status: 'active' }) }, onChanged: () => () => undefined }, (error) => { throw error; });
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
 const generation: GenerationDeps = {
-  models: { find: () => model }, images: { load: async (messages) => messages }, admission, telemetry, usage, limits: { maxN: 8 }, generations,
+  models: { find: () => model }, images: { load: async (messages) => messages }, admission, telemetry, usage, requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
 };
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([

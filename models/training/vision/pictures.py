@@ -67,9 +67,10 @@ def scene(r, kind=None):
     else:
         text = (str(r.randint(10, 99)) if r.random() < 0.9 else str(r.randint(0, 9))) if kind == "number" else r.choice(WORDS).upper()
         cells = font.ADVANCE * len(text) - 1
-        size = min(r.uniform(0.2, 0.4), 0.46 * font.HEIGHT / cells * r.uniform(0.85, 1))   # the width fits
+        size = min(r.uniform(0.24, 0.36), 0.46 * font.HEIGHT / cells * r.uniform(0.9, 1))   # the width fits
         half = size * cells / font.HEIGHT
-        marks = [Mark(text, r.choice(seen), 0.5 + r.uniform(-1, 1) * max(0, 0.48 - half), 0.5 + r.uniform(-1, 1) * max(0, 0.46 - size), size, r.uniform(-0.06, 0.06), True, shade())]
+        aside = lambda room: 0.5 + r.uniform(-1, 1) * min(0.1, max(0, room))
+        marks = [Mark(text, r.choice(seen), aside(0.48 - half), aside(0.46 - size), size, r.uniform(-0.05, 0.05), True, shade())]
     return Scene(kind, ground, marks)
 
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "backend/cpu/fixed16/attention.h"
+#include "backend/cpu/fixed16/products.h"
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/machine/mapping.h"
 #include "backend/cpu/matmul/matmul.h"
@@ -24,7 +26,7 @@ constexpr int kMaxThreads = 1024;
 class CpuBackend final : public Backend, public TowerOperations {
  public:
   CpuBackend(CpuIsa isa, Arithmetic arithmetic, int threads)
-      : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads),
+      : arithmetic_(arithmetic), matmul_(matmul_kernels(isa)), fixed16_(fixed16_kernels(isa)), ops_(cpu_ops(isa)), pool_(threads),
         mixture_(matmul_, ops_.kernels(), pool_) {}
 
   BackendInfo info() const override { return {"cpu", matmul_.name, pool_.size()}; }
@@ -248,16 +250,41 @@ class CpuBackend final : public Backend, public TowerOperations {
   }
   void store_tower_keys(const TowerKeys& keys, const float* k, const float* v, int64_t stride, int first_row,
                         int n_rows) override {
+    if (keys.fixed16) return fixed16_store_keys(*fixed16_, pool_, keys, k, v, stride, first_row, n_rows);
     ops_.store_tower_keys(pool_, keys, k, v, stride, first_row, n_rows);
   }
   void attend_rows(const TowerKeys& keys, const float* q, int64_t stride, const int32_t* starts, const int32_t* limits,
                    int n_rows, float scale, float* out) override {
+    if (keys.fixed16)
+      return fixed16_attend(*fixed16_, pool_, fixed16_attention_, keys, q, stride, starts, limits, n_rows, scale, out);
     ops_.attend_rows(pool_, ops_scratch_, keys, q, stride, starts, limits, n_rows, scale, out);
   }
   void add_up_rows(const float* x, int group, float factor, int n_out, int64_t dim, float* out) override {
     ops_.add_up_rows(pool_, x, group, factor, n_out, dim, out);
   }
   void clamp(float* x, int64_t count, float low, float high) override { ops_.clamp(pool_, x, count, low, high); }
+  bool has_fixed16(int head_dim) const override {
+    return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact && head_dim <= kFixed16MostHead;
+  }
+  size_t fixed16_bytes(int64_t rows, int64_t cols) const override { return Fixed16Matrix::bytes_for(rows, cols); }
+  Result<std::unique_ptr<Matrix>> fixed16_matrix(const MatrixSource& source) override {
+    auto matrix = Fixed16Matrix::create(source, pool_);
+    if (!matrix) return matrix.error();
+    return std::unique_ptr<Matrix>(std::move(*matrix));
+  }
+  int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim) const override {
+    return monolith::fixed16_key_floats(max_rows, n_heads, head_dim);
+  }
+  size_t fixed16_scratch_bytes(int max_rows, int64_t max_cols) const override {
+    return Fixed16Scratch::bytes_for(max_rows, max_cols) + Fixed16AttentionScratch::bytes_for(pool_.size());
+  }
+  Status reserve_fixed16(int max_rows, int64_t max_cols) override {
+    if (Status status = fixed16_attention_.reserve(pool_.size()); !status) return status;
+    return fixed16_scratch_.reserve(max_rows, max_cols);
+  }
+  void fixed16_matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows) override {
+    monolith::fixed16_matmul(*fixed16_, pool_, fixed16_scratch_, targets, x, n_rows);
+  }
   int host_threads() const override { return pool_.size(); }
   void run_on_host(int64_t n, HostWork work, const void* context) override {
     pool_.parallel_for(n, 1, [&](int64_t begin, int64_t end, int thread) {
@@ -274,10 +301,13 @@ class CpuBackend final : public Backend, public TowerOperations {
 
   const Arithmetic arithmetic_;
   const MatmulKernels& matmul_;
+  const Fixed16Kernels* const fixed16_;   // null: there are none
   const CpuOps& ops_;
   ThreadPool pool_;
   CpuMixture mixture_;
   MatmulScratch scratch_;
+  Fixed16Scratch fixed16_scratch_;
+  Fixed16AttentionScratch fixed16_attention_;
   OpsScratch ops_scratch_;
   int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;   // the most that any model has reserved
   int64_t max_cols_ = 0;

@@ -109,6 +109,7 @@ bool ImageStage::advance(Clock::duration limit) {
     const double rate = static_cast<double>(before - run_.tower->left()) / std::max(milliseconds(after - now), 1e-3);
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
     now = after;
+    run_.request->waits_since = after;   // a piece may take longer than a request may wait
     if (!done) continue;
     Request& request = *run_.request;
     auto rows = std::make_shared<const std::vector<float>>(run_.tower->take_rows());

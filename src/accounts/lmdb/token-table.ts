@@ -6,7 +6,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { apiError } from '../../errors.js';
 import type { Store, Table } from '../../storage/store.js';
 import { walk } from '../../storage/walk.js';
-import { TOKEN_MS } from '../tokens.js';
+import { TOKEN_MS, TOKEN_PURPOSES } from '../tokens.js';
 import type { TokenPurpose } from '../tokens.js';
 
 export interface Token {
@@ -15,6 +15,8 @@ export interface Token {
   expiresAt: number;           // milliseconds
   /** It left by mail only, so whoever has it reads that address's mail. */
   mailed: boolean;
+  /** Of 'new-email': the address. */
+  email?: string;
 }
 
 export class TokenTable {
@@ -27,11 +29,11 @@ export class TokenTable {
   }
 
   /** Within a transaction. What is returned is stored nowhere. */
-  create(userId: string, purpose: TokenPurpose, mailed: boolean): string {
+  create(userId: string, purpose: TokenPurpose, mailed: boolean, email?: string): string {
     this.removeOf(userId, purpose);
     const token = randomBytes(32).toString('base64url');
     const hash = hashOf(token);
-    void this.tokens.put(['hash', hash], { userId, purpose, expiresAt: this.now() + TOKEN_MS, mailed });
+    void this.tokens.put(['hash', hash], { userId, purpose, expiresAt: this.now() + TOKEN_MS, mailed, ...(email === undefined ? {} : { email }) });
     void this.hashes.put(['user', userId, purpose], hash);
     return token;
   }
@@ -58,6 +60,11 @@ export class TokenTable {
     if (hash === undefined) return;
     void this.tokens.remove(['hash', hash]);
     void this.hashes.remove(['user', userId, purpose]);
+  }
+
+  /** Within a transaction. */
+  removeAllOf(userId: string): void {
+    for (const purpose of TOKEN_PURPOSES) this.removeOf(userId, purpose);
   }
 
   /** Erases what is over, in short transactions. */

@@ -9,6 +9,7 @@ export interface NewUser { email: string; name: string; passwordHash: string; op
 
 /** Longer ones nobody has, and keys of the database have a bound. */
 const MAX_EMAIL = 320;
+const PAGE = 256;
 
 export class UserTable {
   private readonly users: Table<User>;
@@ -56,5 +57,34 @@ export class UserTable {
     const changed = { ...user, ...patch };
     void this.users.put(id, changed);
     return changed;
+  }
+
+  /** Within a transaction. Undefined if the address is somebody's already, or there is no such user (any more). */
+  changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
+    const user = this.users.get(id);
+    if (user === undefined || this.byEmail.get(email) !== undefined) return undefined;
+    const changed = { ...user, email, emailVerified };
+    void this.byEmail.remove(user.email);
+    void this.byEmail.put(email, id);
+    void this.users.put(id, changed);
+    return changed;
+  }
+
+  /** Within a transaction. */
+  remove(id: string): void {
+    const user = this.users.get(id);
+    if (user === undefined) return;
+    void this.byEmail.remove(user.email);
+    void this.users.remove(id);
+  }
+
+  /** Whether anybody else is an operator and may sign in. */
+  hasOtherOperator(id: string): boolean {
+    for (let after: string | null = null; ;) {
+      const page: User[] = this.list(PAGE, after);
+      if (page.some((user) => user.id !== id && user.operator && !user.locked)) return true;
+      if (page.length < PAGE) return false;
+      after = page.at(-1)?.id ?? null;
+    }
   }
 }

@@ -1,6 +1,9 @@
 // What the routes of the dashboard API are made of. Each file takes what it needs of it.
 
 import type { Accounts } from '../../accounts/accounts.js';
+import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
+import type { SignInTickets } from '../../accounts/sign-in-tickets.js';
+import type { Erasable } from '../../accounts/delete-organization.js';
 import type { Directory } from '../../accounts/directory.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
 import type { Admission } from '../../admission/admission.js';
@@ -9,6 +12,7 @@ import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
 import type { BackgroundResponses } from '../../protocol/responses/background.js';
+import type { RequestLog } from '../../requests/request-log.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
 import type { UsageStore } from '../../usage/usage-store.js';
@@ -22,6 +26,9 @@ export interface DashboardDeps {
   guard: Guard;
   origin: DashboardOrigin;
   usage: UsageStore;
+  requestLog: RequestLog;
+  /** What goes with an organization that is deleted. */
+  stored: Erasable;
   directory: Directory;
   accounts: Accounts;
   admission: Admission;
@@ -34,6 +41,8 @@ export interface DashboardDeps {
   chat: Route;
   draining(): boolean;
   letters: Letters;
+  codes: SecondFactorCodes;
+  tickets: SignInTickets;
   /** By model name: what holds for the organization. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
   /** What each has used this month, in tokens. */

@@ -29,4 +29,7 @@ export const passwordField = z.string().min(1).max(MAX_PASSWORD_BYTES);
 /** Of a link. */
 export const tokenField = z.string().min(1).max(256);
 
+/** Of an authenticator app or a recovery code, as people type them. */
+export const codeField = z.string().min(1).max(64);
+
 export const roleField = z.enum(['owner', 'admin', 'developer', 'viewer']);

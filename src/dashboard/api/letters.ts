@@ -4,9 +4,9 @@
 import type { ShownInvite } from '../../accounts/invites.js';
 import type { SignIns } from '../../accounts/sign-ins.js';
 import type { User } from '../../accounts/users.js';
-import { changedLetter, inviteLetter, resetLetter, verifyLetter } from '../../mail/letters.js';
+import { changedLetter, deletedLetter, emailChangedLetter, inviteLetter, newEmailLetter, resetLetter, secondFactorLetter, verifyLetter } from '../../mail/letters.js';
 import type { Mailer } from '../../mail/mailer.js';
-import { inviteUrl, resetUrl, verifyUrl } from './objects.js';
+import { inviteUrl, newEmailUrl, resetUrl, verifyUrl } from './objects.js';
 
 export class Letters {
   constructor(private readonly signIns: SignIns, private readonly mailer: Mailer, private readonly base: string | null, private readonly onError: (error: unknown) => void) {}
@@ -36,6 +36,24 @@ export class Letters {
 
   passwordChanged(user: User): void {
     this.write((base) => this.mailer.send(changedLetter(user.email, user.name, base)));
+  }
+
+  /** To the new address. */
+  newEmail({ name }: User, email: string, token: string): void {
+    this.write((base) => this.mailer.send(newEmailLetter(email, name, newEmailUrl(base, token), base)));
+  }
+
+  /** To the old address, whoever changed it. */
+  emailChanged(user: User, before: string): void {
+    this.write((base) => this.mailer.send(emailChangedLetter(before, user.name, user.email, base)));
+  }
+
+  secondFactorChanged(user: User, enabled: boolean): void {
+    this.write((base) => this.mailer.send(secondFactorLetter(user.email, user.name, enabled, base)));
+  }
+
+  accountDeleted(user: User): void {
+    this.write((base) => this.mailer.send(deletedLetter(user.email, user.name, base)));
   }
 
   private write(letter: (base: string) => void | Promise<void>): void {

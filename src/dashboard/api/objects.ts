@@ -1,7 +1,7 @@
 // Rows of the database as the dashboard API shows them.
 
 import type { ShownInvite } from '../../accounts/invites.js';
-import type { Organization } from '../../accounts/keys.js';
+import type { OrganizationView } from '../../accounts/organizations.js';
 import { sessionEnd } from '../../accounts/sessions.js';
 import type { Session } from '../../accounts/sessions.js';
 import type { User } from '../../accounts/users.js';
@@ -11,13 +11,13 @@ const time = (milliseconds: number): string => new Date(milliseconds).toISOStrin
 
 export function userObject(user: User): UserObject {
   return {
-    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator,
+    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator, second_factor: user.secondFactor === true,
     created_at: user.createdAt, last_login_at: user.lastLoginAt,
   };
 }
 
-export function organizationObject({ id, name, status, createdAt }: Organization, limits: Record<string, LimitValues>): OrganizationObject {
-  return { id, name, status, created_at: createdAt, limits };
+export function organizationObject({ id, name, status, createdAt, settings: { keepsText } }: OrganizationView, limits: Record<string, LimitValues>): OrganizationObject {
+  return { id, name, status, created_at: createdAt, limits, request_text: keepsText === true };
 }
 
 export function sessionObject(session: Session, currentId: string): SessionObject {
@@ -39,4 +39,5 @@ export function inviteObject({ id, organizationId, email, role, state, createdAt
 export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
 export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
 export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;
+export const newEmailUrl = (base: string, token: string): string => `${base}/dashboard/verify?new=1&token=${token}`;
 export const verifyUrl = (base: string, token: string): string => `${base}/dashboard/verify?token=${token}`;

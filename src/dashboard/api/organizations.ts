@@ -11,7 +11,7 @@ import { organizationObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-export function organizationRoutes({ config, guard, directory, responses, telemetry, organizationLimits }: Pick<DashboardDeps, 'config' | 'guard' | 'directory' | 'responses' | 'telemetry' | 'organizationLimits'>): Route[] {
+export function organizationRoutes({ config, guard, directory, stored, requestLog, telemetry, organizationLimits }: Pick<DashboardDeps, 'config' | 'guard' | 'directory' | 'stored' | 'requestLog' | 'telemetry' | 'organizationLimits'>): Route[] {
   const { organizations, members, attempts } = directory;
   const shown = (organization: OrganizationView): OrganizationObject => organizationObject(organization, organizationLimits(organization));
   return [
@@ -38,10 +38,15 @@ export function organizationRoutes({ config, guard, directory, responses, teleme
     }),
 
     guard.member('admin', {
-      method: 'PATCH', path: '/organizations/:org', body: z.object({ name: nameField.nullish() }),
+      method: 'PATCH', path: '/organizations/:org', body: z.object({ name: nameField.nullish(), request_text: z.boolean().nullish() }),
       serve: async ({ exchange, organization, actor, body }) => {
         const { name } = body;
-        const changed = name === undefined || name === null || name === organization.name ? organization : await organizations.rename(organization.id, name, actor);
+        const keepsText = body.request_text ?? undefined;
+        if (keepsText !== undefined) {
+          await organizations.change(organization.id, { keepsText }, actor);
+          if (!keepsText) await requestLog.eraseTexts(organization.id);
+        }
+        const changed = name === undefined || name === null || name === organization.name ? await organizations.get(organization.id) : await organizations.rename(organization.id, name, actor);
         if (changed === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
         exchange.json(200, shown(changed));
       },
@@ -50,7 +55,7 @@ export function organizationRoutes({ config, guard, directory, responses, teleme
     guard.member('owner', {
       method: 'DELETE', path: '/organizations/:org',
       serve: async ({ exchange, organization, actor }) => {
-        const { erased } = await deleteOrganization(organizations, responses, organization.id, actor);
+        const { erased } = await deleteOrganization(organizations, stored, organization.id, actor);
         erased.catch((err: unknown) => telemetry.log.error({ err }, 'erasing a deleted organization failed; it is tried again'));
         exchange.json(200, {});
       },

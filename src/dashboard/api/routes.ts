@@ -9,7 +9,10 @@ import { inviteRoutes } from './invites.js';
 import { memberRoutes } from './members.js';
 import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
+import { ownAccountRoutes } from './own-account.js';
 import { playgroundRoutes } from './playground.js';
+import { requestRoutes } from './requests.js';
+import { secondFactorRoutes } from './second-factor.js';
 import { signInRoutes } from './sign-in.js';
 import { signUpRoutes } from './sign-up.js';
 import { storedResponseRoutes } from './stored-responses.js';
@@ -20,6 +23,8 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
   return [
     ...signUpRoutes(deps),
     ...signInRoutes(deps),
+    ...secondFactorRoutes(deps),
+    ...ownAccountRoutes(deps),
     ...passwordRoutes(deps),
     ...organizationRoutes(deps),
     ...memberRoutes(deps),
@@ -31,5 +36,6 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...requestRoutes(deps),
   ];
 }

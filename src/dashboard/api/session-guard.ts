@@ -26,7 +26,7 @@ export class SessionGuard implements Guard {
   private readonly pace = new ChangePace();
   private readonly counted = new WeakSet<Exchange>();   // looked at twice, counted once
 
-  constructor(private readonly directory: Directory, private readonly origin: DashboardOrigin) {}
+  constructor(private readonly directory: Directory, private readonly origin: DashboardOrigin, private readonly operatorsNeedSecondFactor = false) {}
 
   open<B = undefined>(route: Declared<OpenCall<B>, B>): Route {
     return this.route(route, async (exchange) => {
@@ -56,6 +56,7 @@ export class SessionGuard implements Guard {
     return this.route(route, async (exchange) => {
       const caller = await this.caller(exchange);
       if (!caller.user.operator) throw apiError('role_not_allowed', 'Only operators may do this.');
+      if (this.operatorsNeedSecondFactor && caller.user.secondFactor !== true) throw apiError('second_factor_required', 'Operators of this server need a second factor. Turn it on in your profile, then come back.');
       return caller;
     });
   }

@@ -7,10 +7,10 @@ import { csrfToken } from '../../accounts/sessions.js';
 import { normalEmail } from '../../accounts/users.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../errors.js';
-import type { Route } from '../../http/exchange.js';
-import type { Me } from '../../wire/dashboard.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import type { LoginAnswer, Me } from '../../wire/dashboard.js';
 import { clearSessionCookie, sessionCookie, setSessionCookie } from './cookie.js';
-import { nameField, passwordField } from './fields.js';
+import { codeField, nameField, passwordField } from './fields.js';
 import { sessionObject, userObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
@@ -18,13 +18,21 @@ import type { DashboardDeps } from './deps.js';
 // An address that cannot be one is nobody's, as any other that nobody has.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
-export function signInRoutes({ guard, directory, origin }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin'>): Route[] {
+export function signInRoutes({ guard, directory, config, origin, codes, tickets }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'tickets'>): Route[] {
   const { signIns, attempts, members } = directory;
 
   const me = async (user: User, secret: string): Promise<Me> => ({
-    user: userObject(user), csrf_token: csrfToken(secret),
+    user: userObject(user), second_factor_missing: user.operator && user.secondFactor !== true && config.accounts.operator_second_factor === 'required', csrf_token: csrfToken(secret),
     organizations: (await members.organizationsOf(user.id)).map(({ organization: { id, name, status }, role }) => ({ id, name, status, role })),
   });
+
+  const answer = (exchange: Exchange, body: LoginAnswer): void => exchange.json(200, body);
+
+  const enter = (exchange: Exchange, begun: { user: User; cookie: string } | 'locked'): void => {
+    if (begun === 'locked') throw apiError('user_locked', 'This account is locked. Ask the operator of this server.');
+    setSessionCookie(exchange, origin, begun.cookie);
+    answer(exchange, { user: userObject(begun.user) });
+  };
 
   return [
     guard.open({
@@ -48,11 +56,27 @@ export function signInRoutes({ guard, directory, origin }: Pick<DashboardDeps, '
           throw error;
         }
         if (!right || known === null) throw wrong;
+        if (known.secondFactor === true && !known.locked) {
+          await signIns.forgive(counted);   // the password was right; codes are counted on their own
+          const { ticket, expiresAt } = tickets.issue(known);
+          answer(exchange, { second_factor: { ticket, expires_at: new Date(expiresAt).toISOString() } });
+          return;
+        }
         const begun = await signIns.begin(known, upgraded, client, before, counted);
         if (begun === 'changed') throw wrong;
-        if (begun === 'locked') throw apiError('user_locked', 'This account is locked. Ask the operator of this server.');
-        setSessionCookie(exchange, origin, begun.cookie);
-        exchange.json(200, { user: userObject(begun.user) });
+        enter(exchange, begun);
+      },
+    }),
+
+    guard.open({
+      method: 'POST', path: '/login/code', body: z.object({ ticket: z.string().min(1).max(1_024), code: codeField }),
+      serve: async ({ exchange, body }) => {
+        const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
+        const user = await tickets.open(body.ticket);
+        await codes.use(user, body.code, client.ip);
+        const begun = await signIns.begin(user, null, client, sessionCookie(exchange), null);
+        if (begun === 'changed') throw apiError('invalid_token', 'The password was changed meanwhile. Sign in again.', 'ticket');
+        enter(exchange, begun);
       },
     }),
 

@@ -1,5 +1,5 @@
 // What a file's bytes are, and whether they really are a picture: the format by its first bytes, the size by
-// its header, its soundness by decoding it once. libvips does that on its own threads; two pictures at once,
+// its header, its soundness by decoding it once: here, or where its pixels are wanted. libvips does that on its own threads; two pictures at once,
 // the organizations in turns.
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../errors.js';
@@ -44,14 +44,14 @@ function loadSharp(): Promise<SharpModule> {
 export interface DecodeOptions {
   readonly path: string;
   readonly claimant: Claimant;
-  /** It was decoded with an earlier request: its header is enough. */
-  readonly isSound: boolean;
+  /** Its header is enough where it was decoded with an earlier request, or will be for its pixels. */
+  readonly known: 'nothing' | 'sound' | 'decoded later';
   /** Told the pixels before any is decoded; throws if they are too many. */
   readonly spend: (width: number, height: number) => void;
 }
 
 /** Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; what `spend` throws; the reason of the claimant's signal. */
-export async function decodeImage(bytes: Uint8Array, { path, claimant, isSound, spend }: DecodeOptions): Promise<LoadedImage> {
+export async function decodeImage(bytes: Uint8Array, { path, claimant, known, spend }: DecodeOptions): Promise<LoadedImage> {
   const format = formatOf(bytes);
   if (format === null) throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
@@ -60,8 +60,9 @@ export async function decodeImage(bytes: Uint8Array, { path, claimant, isSound, 
     const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
     // As it is to be looked at: a camera held upright says so beside the pixels.
     const { autoOrient: { width, height } } = await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: false }).metadata());
-    if (isSound) return { bytes, format, width, height };
+    if (known === 'sound') return { bytes, format, width, height };
     spend(width, height);
+    if (known === 'decoded later') return { bytes, format, width, height };
     claimant.signal?.throwIfAborted();
     // Shrunk to nothing on the way, so that no second copy of the whole comes about.
     await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: width * height }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());

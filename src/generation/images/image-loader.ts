@@ -7,7 +7,8 @@ export interface ImageLoader {
   /**
    * The messages with every image loaded; the very same array if there is none to load. Throws ApiError 422:
    * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed; 503:
-   * capacity_exhausted. If the claimant's signal aborts, it stops and throws the signal's reason.
+   * capacity_exhausted. If the claimant's signal aborts, it stops and throws the signal's reason. `decodedLater`: whoever gets
+   * them decodes each, and refuses the damaged then; here only headers are read.
    */
-  load(messages: Message[], claimant: Claimant): Promise<Message[]>;
+  load(messages: Message[], claimant: Claimant, decodedLater?: boolean): Promise<Message[]>;
 }

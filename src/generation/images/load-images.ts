@@ -23,7 +23,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
   const fetcher = new ImageFetcher({ maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts }, world);
   const fetches = new FairSlots(shareOf(FETCHES), 'images to fetch', MAX_WAITING_FETCHES);
   return {
-    async load(messages, claimant) {
+    async load(messages, claimant, decodedLater = false) {
       const parts = messages.flatMap((message) => imagesOf(message.content));
       if (parts.length > settings.max_per_request) {
         const { path } = parts[settings.max_per_request]!;
@@ -31,7 +31,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
       }
       const open = parts.filter((part) => part.source.kind !== 'loaded');
       if (open.length === 0) return messages;
-      const loaded = await new Loading(settings, fetcher, fetches, claimant).all(open);
+      const loaded = await new Loading(settings, fetcher, fetches, claimant, decodedLater).all(open);
       return messages.map((message) => withImages(message, loaded));
     },
   };
@@ -45,7 +45,8 @@ class Loading {
   #bytes = 0;
   #pixels = 0;
 
-  constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: FairSlots, private readonly from: Claimant) {
+  constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: FairSlots, private readonly from: Claimant,
+    private readonly decodedLater: boolean) {
     this.#claimant = { organization: from.organization, signal: this.#abort.signal };
   }
 
@@ -95,7 +96,7 @@ class Loading {
     const most = this.settings.max_bytes * TOTAL_BYTES_FACTOR;
     if (this.#bytes > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} bytes together.`, path);
     return decodeImage(bytes, {
-      path, claimant: this.#claimant, isSound: part.source.kind === 'bytes', spend: (width, height) => this.#spend(width, height, path),
+      path, claimant: this.#claimant, known: part.source.kind === 'bytes' ? 'sound' : this.decodedLater ? 'decoded later' : 'nothing', spend: (width, height) => this.#spend(width, height, path),
     });
   }
 

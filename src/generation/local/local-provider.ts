@@ -29,6 +29,7 @@ export class LocalProvider implements Provider {
   /** Over the engine's build, the weights and the kernels. */
   readonly fingerprint: string;
   readonly reasons: boolean;
+  readonly decodesImages: boolean;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
 
@@ -39,6 +40,7 @@ export class LocalProvider implements Provider {
     this.contextWindow = this.prompter.contextWindow;
     this.maxOutputTokens = Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS);
     this.reasons = this.prompter.markers !== null;
+    this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     this.#texts = new TokenTexts(engine);
     const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');

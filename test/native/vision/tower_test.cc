@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/tower_operations.h"
 #include "base/half.h"
 #include "check.h"
 #include "formats/gguf/quantize.h"
@@ -24,6 +25,7 @@ struct Asked {
   int width = 150, height = 100, threads = 1;   // two windows of Qwen2.5-VL
   std::string_view isa = "auto";
   int64_t budget = INT64_MAX;
+  VisionPrecision precision = VisionPrecision::kFast;
   int n_advances = 0;   // out
 };
 
@@ -33,10 +35,10 @@ Seen see(const TinyModel& model, Asked& asked) {
   auto vision = VisionModel::load(*parsed.file, {});
   auto backend = make_cpu_backend({.threads = asked.threads, .isa = asked.isa});
   if (!vision || !backend) return check::fail(__FILE__, __LINE__, vision ? "no backend" : vision.error().message), seen;
-  auto tower = VisionTower::load(*parsed.file, *vision, **backend);
+  auto tower = VisionTower::load(*parsed.file, *vision, **backend, asked.precision);
   if (!tower) return check::fail(__FILE__, __LINE__, tower.error().message), seen;
-  CHECK(VisionTower::weight_bytes(*parsed.file, **vision, **backend) > 0);
-  CHECK(VisionTower::work_bytes(*parsed.file, **vision, **backend) > 0);
+  CHECK(VisionTower::weight_bytes(*parsed.file, **vision, **backend, asked.precision) > 0);
+  CHECK(VisionTower::work_bytes(*parsed.file, **vision, **backend, asked.precision) > 0);
   const auto pixels = striped_picture(asked.width, asked.height);
   seen.plan = *(*vision)->plan(asked.width, asked.height);
   const auto pieces = (*vision)->prepare(seen.plan, {asked.width, asked.height, pixels});
@@ -121,6 +123,48 @@ TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
         break;
       }
   }
+}
+
+// The model with every matrix rounded to F16 or BF16.
+TinyVision in_sixteen_bits(const char* type, TensorType stored) {
+  TinyVision model(type);
+  for (auto& [name, tensor] : model.tensors) {
+    if (tensor.dims.size() < 2 || name.starts_with("v.position")) continue;
+    const std::vector<float> numbers = model.floats(name);
+    tensor.type = stored;
+    tensor.data.clear();
+    for (const float x : numbers) put(tensor.data, stored == TensorType::kF16 ? float_to_half(x) : float_to_bfloat16(x));
+  }
+  return model;
+}
+
+// Of the difference, in standard deviations.
+double distance(const Seen& a, const Seen& b) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < a.rows.size(); ++i)
+    for (size_t j = 0; j < a.rows[i].size(); ++j) {
+      error += std::pow(a.rows[i][j] - b.rows[i][j], 2);
+      size += std::pow(b.rows[i][j], 2);
+    }
+  return std::sqrt(error / size);
+}
+
+TEST(fast_towers_are_about_as_exact_as_floats_of_sixteen_bits_and_cut_alike) {
+  const auto backend = make_cpu_backend({});
+  REQUIRE(backend.ok());
+  const bool has_integers = (*backend)->towers()->has_fixed16(64);
+  for (const char* type : kProjectorNames)
+    for (const TensorType stored : {TensorType::kF16, TensorType::kBF16}) {
+      const TinyVision model = in_sixteen_bits(type, stored);
+      Asked exactly{.precision = VisionPrecision::kExact}, fast, cut{.threads = 3, .budget = 1}, plain{.isa = "plain"};
+      const Seen exact = see(model, exactly), whole = see(model, fast);
+      const double error = distance(whole, exact);
+      if (!(error < 1e-3) || (has_integers ? error == 0 : error != 0))
+        check::fail(__FILE__, __LINE__, std::string(type) + ": " + std::to_string(error));
+      CHECK(same_bits(see(model, cut), whole));
+      CHECK(same_bits(see(model, plain), exact));   // no integers there
+      if (std::getenv("MONOLITH_TELL")) std::printf("%s %s %.2e\n", type, stored == TensorType::kF16 ? "F16" : "BF16", error);
+    }
 }
 
 TEST(towers_compute_with_weights_of_fewer_bits) {

@@ -18,12 +18,14 @@ import { NoOrganization } from './pages/no-organization.js';
 import { OperatorLive } from './pages/operator-live.js';
 import { OperatorModels } from './pages/operator-models.js';
 import { OperatorOrganizations } from './pages/operator-organizations.js';
+import { OperatorRequests } from './pages/operator-requests.js';
 import { OperatorTunables } from './pages/operator-tunables.js';
 import { OperatorUsage } from './pages/operator-usage.js';
 import { OperatorUsers } from './pages/operator-users.js';
 import { Overview } from './pages/overview.js';
 import { Playground } from './pages/playground.js';
 import { Profile } from './pages/profile.js';
+import { Requests } from './pages/requests.js';
 import { ResetPassword } from './pages/reset-password.js';
 import { Responses } from './pages/responses.js';
 import { Settings } from './pages/settings.js';
@@ -85,12 +87,12 @@ function SignedIn(): ReactNode {
 
 function Pages(): ReactNode {
   const { organization } = useSession();
-  const { user } = useMe();
+  const { user, second_factor_missing: isMissing } = useMe();
   // What a page shows is an organization's: with another one it starts anew.
   const of = (page: ReactNode, least: Role = 'viewer'): ReactNode => (
     organization === null ? <NoOrganization /> : atLeast(organization.role, least) ? <div key={organization.id} className="contents">{page}</div> : <NotAllowed />
   );
-  const operator = (page: ReactNode): ReactNode => (user.operator ? page : <NotAllowed />);
+  const operator = (page: ReactNode): ReactNode => (!user.operator ? <NotAllowed /> : isMissing ? <SecondFactorMissing /> : page);
   return (
     <Switch>
       <Route path="/">{of(<Overview />)}</Route>
@@ -98,6 +100,7 @@ function Pages(): ReactNode {
       <Route path="/models">{of(<Models />)}</Route>
       <Route path="/keys">{of(<Keys />)}</Route>
       <Route path="/usage">{of(<Usage />)}</Route>
+      <Route path="/requests">{of(<Requests />)}</Route>
       <Route path="/limits">{of(<Limits />)}</Route>
       <Route path="/responses">{of(<Responses />, 'admin')}</Route>
       <Route path="/members">{of(<Members />)}</Route>
@@ -109,6 +112,7 @@ function Pages(): ReactNode {
       <Route path="/operator/models">{operator(<OperatorModels />)}</Route>
       <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>
       <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>
+      <Route path="/operator/requests">{operator(<OperatorRequests />)}</Route>
       <Route path="/operator/usage">{operator(<OperatorUsage />)}</Route>
       <Route><NotFound /></Route>
     </Switch>
@@ -120,6 +124,15 @@ function NotFound(): ReactNode {
     <>
       <PageHeader title="No such page" />
       <EmptyState title="There is nothing at this address" action={<LinkButton href="/">To the overview</LinkButton>}>It may have moved, or the link is mistyped.</EmptyState>
+    </>
+  );
+}
+
+function SecondFactorMissing(): ReactNode {
+  return (
+    <>
+      <PageHeader title="Second factor needed" />
+      <EmptyState title="Operators of this server need a second factor" action={<LinkButton href="/profile" variant="primary">To your profile</LinkButton>}>Turn it on in your profile; then the operator pages open.</EmptyState>
     </>
   );
 }

@@ -4,7 +4,7 @@ import type { Role } from '../../../wire/dashboard.js';
 export interface NavigationItem {
   path: string;
   label: string;
-  icon: 'playground' | 'models' | 'keys' | 'usage' | 'limits' | 'responses' | 'members' | 'settings' | 'audit' | 'live' | 'tunables' | 'organizations' | 'users' | 'operator-models' | 'overview';
+  icon: 'playground' | 'models' | 'keys' | 'usage' | 'requests' | 'limits' | 'responses' | 'members' | 'settings' | 'audit' | 'live' | 'tunables' | 'organizations' | 'users' | 'operator-models' | 'overview';
   /** Least role in the organization; absent: anybody. */
   role?: Role;
 }
@@ -20,6 +20,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
   ] },
   { label: 'Observe', items: [
     { path: '/usage', label: 'Usage', icon: 'usage' },
+    { path: '/requests', label: 'Requests', icon: 'requests' },
     { path: '/limits', label: 'Limits', icon: 'limits' },
     { path: '/responses', label: 'Stored responses', icon: 'responses', role: 'admin' },
   ] },
@@ -34,6 +35,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
     { path: '/operator/models', label: 'Model lifecycle', icon: 'operator-models' },
     { path: '/operator/organizations', label: 'Organizations', icon: 'organizations' },
     { path: '/operator/users', label: 'Users', icon: 'users' },
+    { path: '/operator/requests', label: 'All requests', icon: 'requests' },
     { path: '/operator/usage', label: 'Total usage', icon: 'usage' },
   ] },
 ];

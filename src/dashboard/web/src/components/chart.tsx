@@ -31,6 +31,12 @@ export interface ChartProps {
   noTable?: boolean;
   /** Times on the axis without the day. */
   clockOnly?: boolean;
+  /** Moments at which something was changed: lines from top to bottom. */
+  marks?: readonly number[];
+  /** A line across, named in the legend; drawn where the values come near it. */
+  limit?: { label: string; value: number };
+  /** A span of time was dragged over. */
+  onZoom?: (from: number, to: number) => void;
 }
 
 const defaultTime = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
@@ -77,7 +83,7 @@ function drawn(times: readonly number[], series: readonly ChartSeries[], stacked
   return [[...times], ...rows.reverse()];
 }
 
-export function Chart({ title, times, series, kind = 'line', format = short, height = 240, max, utc = false, formatTime = (at) => (utc ? utcDay : defaultTime).format(at * 1000), noTable = false, clockOnly = false }: ChartProps): ReactNode {
+export function Chart({ title, times, series, kind = 'line', format = short, height = 240, max, utc = false, formatTime = (at) => (utc ? utcDay : defaultTime).format(at * 1000), noTable = false, clockOnly = false, marks, limit, onZoom }: ChartProps): ReactNode {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [theme, setTheme] = useState(0);
@@ -86,8 +92,8 @@ export function Chart({ title, times, series, kind = 'line', format = short, hei
   const stacked = kind !== 'line';
   const shape = series.map(({ label, color }) => `${label}\u0000${color ?? ''}`).join('\u0001');
   const data = useMemo(() => drawn(times, series, stacked), [times, series, stacked]);
-  const latest = useRef({ data, format });
-  latest.current = { data, format };
+  const latest = useRef({ data, format, marks, limit, onZoom });
+  latest.current = { data, format, marks, limit, onZoom };
 
   useEffect(() => onThemeChange(() => setTheme((n) => n + 1)), []);
 
@@ -101,8 +107,8 @@ export function Chart({ title, times, series, kind = 'line', format = short, hei
       width: Math.max(200, element.clientWidth), height,
       legend: { show: false },
       ...(utc ? { tzDate: (at: number) => uPlot.tzDate(new Date(at * 1000), 'Etc/UTC') } : {}),
-      cursor: { y: false, points: { show: kind !== 'bars' }, drag: { x: false, y: false } },
-      scales: { x: { time: true, ...(kind === 'bars' ? { range: barRange } : {}) }, y: { range: (_, __, top) => [0, max ?? (top > 0 ? niceTop(top) : 1)] } },
+      cursor: { y: false, points: { show: kind !== 'bars' }, drag: { x: onZoom !== undefined, y: false, setScale: false } },
+      scales: { x: { time: true, ...(kind === 'bars' ? { range: barRange } : {}) }, y: { range: (_, __, top) => [0, max ?? (top > 0 ? niceTop(withLimit(top, latest.current.limit?.value)) : 1)] } },
       axes: [
         { ...axis, values: clockOnly ? CLOCK_FORMATS : HOUR_FORMATS, space: 72, ...(clockOnly ? { size: 28 } : {}) },
         { ...axis, size: 56, space: 40, grid: { ...axis.grid }, values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)) },
@@ -117,7 +123,16 @@ export function Chart({ title, times, series, kind = 'line', format = short, hei
           ...(kind === 'area' ? { fill: translucent(color, 0.4) } : {}),
         };
       })],
-      hooks: { setCursor: [(u) => setHovered(u.cursor.idx ?? null)] },
+      hooks: {
+        setCursor: [(u) => setHovered(u.cursor.idx ?? null)],
+        draw: [(u) => drawLines(u, latest.current.marks ?? [], latest.current.limit?.value, colors.text)],
+        setSelect: [(u) => {
+          const { left, width } = u.select;
+          if (width < 8) return;
+          u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+          latest.current.onZoom?.(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'));
+        }],
+      },
     };
     const made = new uPlot(options, latest.current.data, element);
     plot.current = made;
@@ -149,6 +164,7 @@ export function Chart({ title, times, series, kind = 'line', format = short, hei
             {at !== null && <b>{one.values[at] == null ? '–' : format(one.values[at])}</b>}
           </span>
         ))}
+        {limit !== undefined && <span className="chart-key"><span className="chart-limit" />{limit.label} <b>{format(limit.value)}</b></span>}
         {at !== null && times[at] !== undefined && <span className="chart-time">{formatTime(times[at])}</span>}
       </div>
       <div className="chart-canvas" ref={host} aria-hidden="true" style={{ height }} />
@@ -170,6 +186,30 @@ export function Chart({ title, times, series, kind = 'line', format = short, hei
       )}
     </figure>
   );
+}
+
+/** The axis reaches up to a limit that the values come near. */
+const withLimit = (top: number, limit: number | undefined): number => (limit !== undefined && limit > top && top >= 0.3 * limit ? limit : top);
+
+function drawLines(u: uPlot, marks: readonly number[], limit: number | undefined, color: string): void {
+  const { ctx, bbox: { left, top, width, height } } = u;
+  const line = (x1: number, y1: number, x2: number, y2: number): void => {
+    ctx.beginPath();
+    ctx.moveTo(x1, y1);
+    ctx.lineTo(x2, y2);
+    ctx.stroke();
+  };
+  ctx.save();
+  ctx.strokeStyle = color;
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const at of marks) {
+    const x = u.valToPos(at, 'x', true);
+    if (x >= left && x <= left + width) line(x, top, x, top + height);
+  }
+  const y = limit === undefined ? -1 : u.valToPos(limit, 'y', true);
+  if (y >= top && y <= top + height) line(left, y, left + width, y);
+  ctx.restore();
 }
 
 // A value with nothing on either side is no line: it is drawn as a point.

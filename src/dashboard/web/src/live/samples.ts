@@ -14,8 +14,15 @@ export class Samples {
   readonly #ring: Ring<LiveSample>;
   #latestMs = -Infinity;
 
-  constructor(capacity = WINDOW_S) {
+  constructor(capacity = WINDOW_S, private readonly gapS = GAP_S) {
     this.#ring = new Ring(capacity);
+  }
+
+  /** What was kept: each stands for `stepS` seconds. */
+  static of(samples: readonly LiveSample[], stepS: number): Samples {
+    const all = new Samples(Math.max(1, samples.length), 1.5 * stepS);
+    for (const sample of samples) all.#add(sample);
+    return all;
   }
 
   get latest(): LiveSample | undefined { return this.#ring.at(-1); }
@@ -38,9 +45,13 @@ export class Samples {
     return true;
   }
 
-  /** Engines by their first name, in the order of the latest sample. */
+  /** Engines by their first name, in the order of the latest sample that has any. */
   engines(): EngineSample[] {
-    return this.latest?.engines ?? [];
+    for (let at = this.#ring.length - 1; at >= 0; at--) {
+      const engines = this.#ring.at(at)?.engines ?? [];
+      if (engines.length > 0) return engines;
+    }
+    return [];
   }
 
   /**
@@ -54,8 +65,8 @@ export class Samples {
     for (let at = 0; at < this.#ring.length; at++) {
       const sample = this.#ring.at(at) as LiveSample;
       const time = Date.parse(sample.at) / 1000;
-      if (time - before > GAP_S && before !== -Infinity) {
-        times.push(before + 1);
+      if (time - before > this.gapS && before !== -Infinity) {
+        times.push(before + Math.min(1, this.gapS / 2));
         for (const column of columns) column.push(null);
       }
       before = time;

@@ -1,6 +1,6 @@
 // What the live view shows: every figure and every chart, declared once. Pure.
 
-import type { EngineSample, LiveSample, Percentiles } from '../../../../wire/dashboard.js';
+import type { EngineSample, LiveSample, Percentiles, TunableName } from '../../../../wire/dashboard.js';
 
 /** Short, with a unit where it needs one; a dash where nothing happened. */
 export const showCount = (value: number | null): string => (value === null ? '–' : value >= 1000 ? Math.round(value).toLocaleString('en-US') : String(Math.round(value * 10) / 10));
@@ -20,18 +20,18 @@ const percentiles = (of: (engine: EngineSample) => Percentiles | null): EngineSe
 
 export interface EngineSeries { label: string; of: (engine: EngineSample) => number | null; color?: number }
 export interface ServerSeries { label: string; of: (sample: LiveSample) => number | null; color?: number }
-export interface View<S> { title: string; help: string; show: (value: number | null) => string; series: S[]; kind?: 'line' | 'area'; max?: number }
+export interface View<S> { title: string; help: string; show: (value: number | null) => string; series: S[]; kind?: 'line' | 'area'; max?: number; limit?: TunableName }
 
 export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
-  { title: 'Sequences', help: 'Running hold pages and are in every step; waiting are admitted and not yet begun.', show: showCount, series: [
+  { title: 'Sequences', help: 'Running hold pages and are in every step; waiting are admitted and not yet begun.', show: showCount, limit: 'max_sequences', series: [
     { label: 'running', of: ({ running }) => running }, { label: 'waiting', of: ({ waiting }) => waiting }] },
   { title: 'Tokens per second', help: 'Read from prompts and generated.', show: showCount, series: [
     { label: 'prefill', of: (engine) => engine.prefill_tokens_per_s, color: 2 }, { label: 'decode', of: (engine) => engine.decode_tokens_per_s, color: 0 }] },
   { title: 'KV pages', help: 'Used by sequences, cached for prefixes to come, free.', show: showCount, kind: 'area', series: [
     { label: 'free', of: (engine) => engine.pages_free, color: 7 }, { label: 'cached', of: (engine) => engine.pages_cached, color: 0 },
     { label: 'used', of: usedPages, color: 1 }] },
-  { title: 'Batch rows per step', help: 'One row per sequence that decodes, and one per prompt token of a step.', show: showCount, series: [{ label: 'rows', of: (engine) => engine.batch_rows }] },
-  { title: 'Step time', help: 'One forward pass with all that belongs to it.', show: showMs, series: [{ label: 'mean', of: (engine) => engine.step_ms, color: 2 }] },
+  { title: 'Batch rows per step', help: 'One row per sequence that decodes, and one per prompt token of a step.', show: showCount, limit: 'max_batch_tokens', series: [{ label: 'rows', of: (engine) => engine.batch_rows }] },
+  { title: 'Step time', help: 'One forward pass with all that belongs to it.', show: showMs, limit: 'step_ms', series: [{ label: 'mean', of: (engine) => engine.step_ms, color: 2 }] },
   { title: 'Prefix-cache hit rate', help: 'Share of prompt tokens that did not have to be computed.', show: showShare, max: 1, series: [{ label: 'hits', of: (engine) => engine.prefix_hit_rate }] },
   { title: 'Time to first token', help: 'Of requests that began within the last minute.', show: showMs, series: percentiles((engine) => engine.ttft_ms) },
   { title: 'Inter-token latency', help: 'Between two tokens of one answer, within the last minute.', show: showMs, series: percentiles((engine) => engine.itl_ms) },

@@ -19,7 +19,7 @@ import { useMe } from '../session.js';
 
 const LIST = ['operator', 'users'];
 
-interface Question { title: string; text: string; confirm: string; danger: boolean; user: OperatorUser; patch: OperatorUserPatch; done: string }
+interface Question { title: string; text: string; confirm: string; danger: boolean; run: () => Promise<unknown>; done: string }
 
 export function OperatorUsers(): ReactNode {
   const { user: me } = useMe();
@@ -28,8 +28,8 @@ export function OperatorUsers(): ReactNode {
   const toast = useToast();
   const [question, setQuestion] = useState<Question | null>(null);
   const [resets, setResets] = useState<OperatorUser | null>(null);
-  const run = async ({ user, patch, done }: Question): Promise<void> => {
-    await api.patch<OperatorUser>(`/operator/users/${user.id}`, patch);
+  const run = async ({ run: act, done }: Question): Promise<void> => {
+    await act();
     await client.invalidateQueries({ queryKey: LIST });
     toast(done);
   };
@@ -47,6 +47,7 @@ export function OperatorUsers(): ReactNode {
                   <span className="row">
                     {user.locked ? <Badge tone="danger" dot>Locked</Badge> : <Badge tone="ok" dot>Active</Badge>}
                     {user.operator && <Badge tone="accent">Operator</Badge>}
+                    {user.second_factor && <Badge>Second factor</Badge>}
                   </span>
                 ) },
                 { key: 'organizations', header: 'Organizations', cell: ({ organizations }) => (organizations.length === 0 ? <span className="muted">none</span>
@@ -100,21 +101,27 @@ function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => voi
 
 function Actions({ user, onAsk, onReset }: { user: OperatorUser; onAsk: (question: Question) => void; onReset: () => void }): ReactNode {
   const name = user.name || user.email;
+  const change = (patch: OperatorUserPatch) => (): Promise<unknown> => api.patch<OperatorUser>(`/operator/users/${user.id}`, patch);
+  const factor: Question = {
+    title: `Reset the second factor of ${name}?`, text: 'For somebody who has lost the device and the recovery codes: make sure that it is really they. They are signed out everywhere, and the password alone signs them in until they turn it on anew.',
+    confirm: 'Reset', danger: true, run: () => api.delete(`/operator/users/${user.id}/second-factor`), done: `${name} has no second factor any more`,
+  };
   const operator: Question = user.operator
     ? { title: `Withdraw operator rights of ${name}?`,
-        text: 'The operator pages are closed to this person from now on.', confirm: 'Withdraw', danger: true, user, patch: { operator: false }, done: `${name} is no operator any more` }
+        text: 'The operator pages are closed to this person from now on.', confirm: 'Withdraw', danger: true, run: change({ operator: false }), done: `${name} is no operator any more` }
     : { title: `Make ${name} an operator?`,
         text: 'Operators see every organization and user, change limits and engines, and can make others operators.',
-        confirm: 'Make operator', danger: false, user, patch: { operator: true }, done: `${name} is an operator now` };
+        confirm: 'Make operator', danger: false, run: change({ operator: true }), done: `${name} is an operator now` };
   const lock: Question = user.locked
     ? { title: `Unlock ${name}?`,
-        text: 'This person can sign in again.', confirm: 'Unlock', danger: false, user, patch: { locked: false }, done: `${name} is unlocked` }
+        text: 'This person can sign in again.', confirm: 'Unlock', danger: false, run: change({ locked: false }), done: `${name} is unlocked` }
     : { title: `Lock ${name}?`,
         text: 'All sessions of this person end at once and signing in is refused until somebody unlocks them.',
-        confirm: 'Lock', danger: true, user, patch: { locked: true }, done: `${name} is locked` };
+        confirm: 'Lock', danger: true, run: change({ locked: true }), done: `${name} is locked` };
   return (
     <>
       <Button size="small" variant="ghost" aria-label={`Reset link for ${name}`} onClick={onReset}>Reset link</Button>
+      {user.second_factor && <Button size="small" variant="ghost" aria-label={`Reset the second factor of ${name}`} onClick={() => onAsk(factor)}>Reset second factor</Button>}
       <Button size="small" variant="ghost" aria-label={`${user.operator ? 'Withdraw operator rights of' : 'Make an operator of'} ${name}`} onClick={() => onAsk(operator)}>
         {user.operator ? 'Withdraw operator' : 'Make operator'}
       </Button>

@@ -1,4 +1,4 @@
-// The person: name, password, where they are signed in.
+// The person: name, address, password, second factor, where they are signed in.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -17,6 +17,8 @@ import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { roleLabel } from '../roles.js';
 import { useMe, useSession } from '../session.js';
+import { DeleteAccount, EmailDialog } from './own-account.js';
+import { SecondFactor } from './second-factor.js';
 
 export function Profile(): ReactNode {
   const { organizations } = useMe();
@@ -27,6 +29,7 @@ export function Profile(): ReactNode {
       <PageHeader title="Profile" />
       <Person />
       <Password />
+      <SecondFactor />
       <Sessions />
       {organizations.length > 0 && (
         <Panel title="Organizations" flush>
@@ -40,6 +43,7 @@ export function Profile(): ReactNode {
           />
         </Panel>
       )}
+      <DeleteAccount />
     </>
   );
 }
@@ -51,6 +55,7 @@ function Person(): ReactNode {
   const action = useAction();
   const verification = useAction();
   const [name, setName] = useState(user.name);
+  const [changesEmail, setChangesEmail] = useState(false);
   const save = (): void => {
     void action.run(async () => {
       await api.patch('/me', { name });
@@ -75,11 +80,13 @@ function Person(): ReactNode {
         <div>
           <dt>E-mail</dt>
           <dd className="row">{user.email} {user.email_verified ? <Badge tone="ok">Confirmed</Badge> : <Badge tone="warn">Not confirmed</Badge>}
-            {!user.email_verified && status.mail && <Button size="small" busy={verification.busy} onClick={sendVerification}>Send the link again</Button>}</dd>
+            {!user.email_verified && status.mail && <Button size="small" busy={verification.busy} onClick={sendVerification}>Send the link again</Button>}
+            <Button size="small" onClick={() => setChangesEmail(true)}>Change…</Button></dd>
         </div>
         {user.operator && <div><dt>Operator</dt><dd>You run this server.</dd></div>}
       </dl>
       <FormError action={verification} />
+      {changesEmail && <EmailDialog onClose={() => setChangesEmail(false)} />}
     </Panel>
   );
 }

@@ -11,6 +11,7 @@ import { TextField } from '../components/field.js';
 import { Form, FormError, useAction } from '../components/form.js';
 import { Code, PageHeader, Panel } from '../components/page.js';
 import { useToast } from '../components/toasts.js';
+import { RequestTextSetting } from './request-text-setting.js';
 import { roleLabel } from '../roles.js';
 import { useOrganization, useSession } from '../session.js';
 
@@ -55,6 +56,7 @@ export function Settings(): ReactNode {
         </dl>
         <div><LinkButton href="/limits" size="small">Limits</LinkButton></div>
       </Panel>
+      {may('admin') && <RequestTextSetting />}
       {may('owner') && (
         <Panel title="Delete the organization" lead="All its API keys are revoked at once, its stored responses are erased, and its members lose access. This cannot be undone.">
           <div><Button variant="danger" disabled={status === 'suspended'} onClick={() => setDeleting(true)}>Delete organization …</Button></div>

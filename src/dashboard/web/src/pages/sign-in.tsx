@@ -1,10 +1,13 @@
+// Signing in: e-mail and password; then, where a second factor is on, its code.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useSearch } from 'wouter';
-import { api } from '../api.js';
+import type { LoginAnswer } from '../../../../wire/dashboard.js';
+import { api, ApiFailure } from '../api.js';
 import { Button } from '../components/button.js';
 import { TextField } from '../components/field.js';
 import { Form, FormError, useAction } from '../components/form.js';
+import { Notice } from '../components/states.js';
 import { SignedOutFrame } from '../layout/shell.js';
 import { useSession } from '../session.js';
 
@@ -14,25 +17,65 @@ export function SignIn(): ReactNode {
   const action = useAction();
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
+  const [ticket, setTicket] = useState<string | null>(null);
+  const [remark, setRemark] = useState<string | null>(null);
   const query = search === '' ? '' : `?${search}`;
   const signIn = (): void => {
+    setRemark(null);
     void action.run(async () => {
-      await api.post('/login', { email, password });
-      await reload();
+      const answer = await api.post<LoginAnswer>('/login', { email, password });
+      if ('second_factor' in answer) setTicket(answer.second_factor.ticket);
+      else await reload();
     });
   };
+  const again = (why: string | null): void => {
+    setTicket(null);
+    setPassword('');
+    setRemark(why);
+  };
+  if (ticket !== null) return <CodeStep ticket={ticket} onAgain={again} />;
   return (
     <SignedOutFrame title="Sign in" foot={
       status.signup === 'invited' && !status.first_user
         ? 'New here? Ask an admin of your organization for an invitation.'
         : <>New here? <Link href={`/signup${query}`}>Create an account</Link></>
     }>
+      {remark !== null && <Notice tone="warn">{remark}</Notice>}
       <Form onSubmit={signIn}>
         <TextField label="E-mail" type="email" name="email" autoComplete="username" inputMode="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
         <TextField label="Password" type="password" name="password" autoComplete="current-password" value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />
         <FormError action={action} fields={['email', 'password']} />
         <Button type="submit" variant="primary" className="wide" busy={action.busy}>Sign in</Button>
         <p className="hint"><Link href="/forgot">Forgot your password?</Link></p>
+      </Form>
+    </SignedOutFrame>
+  );
+}
+
+/** `onAgain`: back to the password, with the reason where it is not the person's wish. */
+export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: string | null) => void }): ReactNode {
+  const { reload } = useSession();
+  const action = useAction();
+  const [code, setCode] = useState('');
+  const send = (): void => {
+    void action.run(async () => {
+      try {
+        await api.post<LoginAnswer>('/login/code', { ticket, code });
+      } catch (error) {
+        if (error instanceof ApiFailure && error.code === 'invalid_token') { onAgain(error.message); return; }
+        throw error;
+      }
+      await reload();
+    });
+  };
+  return (
+    <SignedOutFrame title="Enter the code" lead="Open your authenticator app and enter the code it shows for this server, or one of your recovery codes."
+      foot={<button type="button" className="link-button" onClick={() => onAgain(null)}>Back to the password</button>}>
+      <Form onSubmit={send}>
+        <TextField label="Code" name="code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} autoFocus value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} />
+        <FormError action={action} fields={['code']} />
+        <Button type="submit" variant="primary" className="wide" busy={action.busy} disabled={code.trim() === ''}>Sign in</Button>
+        <p className="hint">Without the device and the recovery codes, the operator of this server can reset the second factor.</p>
       </Form>
     </SignedOutFrame>
   );

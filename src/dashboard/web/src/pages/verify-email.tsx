@@ -1,3 +1,4 @@
+// Where the links lead that show an address to be one's own: the one there is, or a new one.
 import { useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { useSearch } from 'wouter';
@@ -9,17 +10,19 @@ import { useSession } from '../session.js';
 
 export function VerifyEmail(): ReactNode {
   const { me, reload } = useSession();
-  const token = new URLSearchParams(useSearch()).get('token') ?? '';
+  const search = new URLSearchParams(useSearch());
+  const token = search.get('token') ?? '';
+  const path = search.has('new') ? '/email/change/confirm' : '/email/verify';
   const asked = useRef(false);
   const [state, setState] = useState<{ done: boolean; failure: unknown }>({ done: false, failure: null });
   useEffect(() => {
     if (asked.current) return;
     asked.current = true;   // the link works once
-    api.post('/email/verify', { token }).then(
+    api.post(path, { token }).then(
       async () => { await reload(); setState({ done: true, failure: null }); },
       (failure: unknown) => setState({ done: false, failure }),
     );
-  }, [token, reload]);
+  }, [token, path, reload]);
   const onwards = <LinkButton href={me === null ? '/signin' : '/'} variant="primary">{me === null ? 'Sign in' : 'To the dashboard'}</LinkButton>;
   if (state.failure !== null) return <SignedOutFrame title="Confirm your e-mail address"><Notice tone="danger">{messageOf(state.failure)}</Notice>{onwards}</SignedOutFrame>;
   if (state.done) return <SignedOutFrame title="E-mail address confirmed"><Notice tone="ok">Thank you. Nothing more to do here.</Notice>{onwards}</SignedOutFrame>;

@@ -1,0 +1,32 @@
+// Attention of vision towers in 16-bit integers: keys and values of a piece as integers with a step for each row and head,
+// and the driver of the kernels. Arithmetic: kernels.h. Threads: the engine's thread calls; only reserve() allocates.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/fixed16/kernels.h"
+#include "backend/cpu/machine/mapping.h"
+#include "backend/tower_operations.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+
+namespace monolith {
+
+class Fixed16AttentionScratch {
+ public:
+  static size_t bytes_for(int threads);
+  Status reserve(int threads);
+  std::byte* of(int thread) const;
+
+ private:
+  Mapping memory_;
+};
+
+// See TowerOperations. head_dim is at most kFixed16MostHead.
+int64_t fixed16_key_floats(int max_rows, int n_heads, int head_dim);
+void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const TowerKeys& keys, const float* k, const float* v,
+                        int64_t stride, int first_row, int n_rows);
+void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16AttentionScratch& scratch, const TowerKeys& keys,
+                    const float* q, int64_t stride, const int32_t* starts, const int32_t* limits, int n_rows, float scale, float* out);
+
+}  // namespace monolith

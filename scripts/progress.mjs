@@ -1,0 +1,60 @@
+// Progress of a build on stderr, from what Ninja and Make print: what is built, how much of it is done, about how
+// long it takes still. On a terminal one line that is written over; elsewhere a line now and then.
+
+// "[12/263] Building CXX object CMakeFiles/x.dir/engine/plan.cc.o"; "[ 12%] Building CXX object …"
+const kStep = /^\[\s*(\d+)(?:\/(\d+)|%)\] (?:Building \S+ object|Linking|nvcc|Generating)\s?(.*)$/;
+const kQuietMs = 15_000;   // between two lines where there is no terminal
+const kSpeakAfterMs = 3_000;   // what is done sooner needs no progress
+const kBar = 20;
+
+/** `{ done, total, name }` of a line of a build tool, or null. */
+export function readStep(line) {
+  const found = kStep.exec(line);
+  if (found === null) return null;
+  const [, done, total, what] = found;
+  const name = what.trim().split('/').at(-1).replace(/\.o$/, '').split(' ').at(-1);
+  return { done: Number(done), total: total === undefined ? 100 : Number(total), name };
+}
+
+/** 40 → "40 s"; 100 → "2 min". */
+export function about(seconds) {
+  return seconds < 90 ? `${Math.max(5, Math.ceil(seconds / 5) * 5)} s` : `${Math.round(seconds / 60)} min`;
+}
+
+/**
+ * A reader of lines: returns whether it has taken one. `end` clears the line.
+ * `write` and `now` (milliseconds) are given by tests.
+ */
+export function progress(what, { tty = process.stderr.isTTY === true, columns = process.stderr.columns ?? 80, write = (text) => process.stderr.write(text), now = () => performance.now() } = {}) {
+  const began = now();
+  let first = null;   // steps done before this run: of an interrupted build Make begins in the middle
+  let spoke = began;
+  let shown = false;
+  return {
+    line(text) {
+      const step = readStep(text);
+      if (step === null) return false;
+      first ??= step.done - 1;
+      const elapsed = now() - began;
+      const made = step.done - first;
+      const left = elapsed / made * (step.total - step.done) / 1000;
+      const whole = Math.floor(step.done / step.total * 100);
+      const time = elapsed > kSpeakAfterMs && step.done < step.total ? `, about ${about(left)} left` : '';
+      if (tty) {
+        const filled = Math.round(step.done / step.total * kBar);
+        const bar = `monolith: ${what} [${'='.repeat(filled)}${' '.repeat(kBar - filled)}] ${whole} %${time}  ${step.name}`;
+        write(`\r\x1b[K${bar.slice(0, columns - 1)}`);
+        shown = true;
+      } else if (now() - spoke >= kQuietMs) {
+        spoke = now();
+        write(`monolith: ${what}: ${whole} %${time} (${step.name})\n`);
+      }
+      return true;
+    },
+    /** Before anything else is written, and at the end. */
+    end() {
+      if (shown) write('\r\x1b[K');
+      shown = false;
+    },
+  };
+}

@@ -1,0 +1,75 @@
+// OwnAccount over the tables of users, memberships, organizations, sessions, tokens, second factors and the audit log.
+
+import { apiError } from '../errors.js';
+import type { Store } from '../storage/store.js';
+import type { Actor } from './audit.js';
+import type { MembershipTable } from './lmdb/membership-table.js';
+import type { OrganizationTable } from './lmdb/organization-table.js';
+import type { SecondFactorTable } from './lmdb/second-factor-table.js';
+import type { SessionTable } from './lmdb/session-table.js';
+import type { TokenTable } from './lmdb/token-table.js';
+import type { UserTable } from './lmdb/user-table.js';
+import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import { checkLeaving, emailTaken } from './own-account.js';
+import type { ChangedEmail, OwnAccount } from './own-account.js';
+import type { User } from './users.js';
+
+export interface OwnAccountTables {
+  users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; tokens: TokenTable; secondFactors: SecondFactorTable; audit: LmdbAuditLog;
+}
+
+export class LmdbOwnAccount implements OwnAccount {
+  constructor(private readonly store: Store, private readonly tables: OwnAccountTables) {}
+
+  emailToken(user: User, email: string, actor: Actor): Promise<string> {
+    const { users, tokens, audit } = this.tables;
+    return this.store.transaction(() => {
+      if (users.withEmail(email) !== undefined) throw emailTaken();
+      audit.note(null, actor, 'user.email_change_asked', user.id, { to: email });
+      return tokens.create(user.id, 'new-email', true, email);
+    });
+  }
+
+  confirmEmail(token: string, ip: string): Promise<ChangedEmail> {
+    const { users, tokens } = this.tables;
+    return this.store.transaction(() => {
+      const { userId, email } = tokens.use(token, 'new-email');
+      const user = users.get(userId);
+      if (user === undefined || email === undefined) throw apiError('invalid_token', 'This account is gone.', 'token');
+      return this.#change(user, email, true, { type: 'user', id: user.id, email: user.email, ip });
+    });
+  }
+
+  changeEmail(user: User, email: string, actor: Actor): Promise<ChangedEmail> {
+    return this.store.transaction(() => this.#change(user, email, false, actor));
+  }
+
+  delete(user: User, actor: Actor): Promise<void> {
+    const { users, memberships, organizations, sessions, tokens, secondFactors, audit } = this.tables;
+    return this.store.transaction(() => {
+      const own = memberships.ofUser(user.id);
+      const orphaned = own.filter(({ organizationId }) => memberships.isLastOwner(organizationId, user.id)).map(({ organizationId }) => organizations.get(organizationId)?.name ?? organizationId);
+      const current = users.get(user.id);
+      checkLeaving(orphaned, current?.operator === true && !users.hasOtherOperator(user.id));
+      for (const { organizationId, role } of own) {
+        memberships.remove(organizationId, user.id);
+        audit.note(organizationId, actor, 'member.left', user.id, { role, email: user.email });
+      }
+      sessions.endAll(user.id);
+      tokens.removeAllOf(user.id);
+      secondFactors.remove(user.id);
+      users.remove(user.id);
+      audit.note(null, actor, 'user.deleted', user.id, { email: user.email });
+    });
+  }
+
+  /** Within a transaction. Links that went to the old address are void. */
+  #change({ id, email: before }: User, email: string, verified: boolean, actor: Actor): ChangedEmail {
+    const { users, tokens, audit } = this.tables;
+    const user = users.changeEmail(id, email, verified);
+    if (user === undefined) throw emailTaken();
+    tokens.removeAllOf(id);
+    audit.note(null, actor, 'user.email_changed', id, { from: before, to: email });
+    return { user, before };
+  }
+}

@@ -1,0 +1,58 @@
+// Another e-mail address for one's account, and the end of it.
+
+import { z } from 'zod';
+import { emailTaken } from '../../accounts/own-account.js';
+import { apiError } from '../../errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { EmailChange } from '../../wire/dashboard.js';
+import { confirmPassword } from './confirm.js';
+import { clearSessionCookie } from './cookie.js';
+import { codeField, emailField, passwordField, tokenField } from './fields.js';
+import type { DashboardDeps } from './deps.js';
+
+export function ownAccountRoutes({ guard, directory, origin, codes, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'letters'>): Route[] {
+  const { ownAccount, signIns, attempts } = directory;
+  return [
+    guard.user({
+      method: 'POST', path: '/email/change', body: z.object({ email: emailField, password: passwordField }),
+      serve: async ({ exchange, user, actor, body: { email, password } }) => {
+        if (email === user.email) throw apiError('invalid_value', 'email is the address of this account already.', 'email');
+        await confirmPassword(attempts, user, password);
+        await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
+        const answer: EmailChange = { email, confirmation_sent: letters.enabled };
+        if (letters.enabled) {
+          if (await signIns.withEmail(email) !== null) throw emailTaken();
+          await attempts.count('mail', [user.id, `new address ${email}`]);
+          letters.newEmail(user, email, await ownAccount.emailToken(user, email, actor));
+        } else {
+          await ownAccount.changeEmail(user, email, actor);
+        }
+        exchange.json(200, answer);
+      },
+    }),
+
+    guard.open({
+      method: 'POST', path: '/email/change/confirm', body: z.object({ token: tokenField }),
+      serve: async ({ exchange, body }) => {
+        const { user, before } = await ownAccount.confirmEmail(body.token, exchange.remoteAddress);
+        exchange.json(200, { email: user.email });
+        letters.emailChanged(user, before);
+      },
+    }),
+
+    guard.user({
+      method: 'POST', path: '/account/delete', body: z.object({ password: passwordField, code: codeField.nullish() }),
+      serve: async ({ exchange, user, actor, body }) => {
+        await confirmPassword(attempts, user, body.password);
+        if (user.secondFactor === true) {
+          if (body.code == null) throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');
+          await codes.use(user, body.code, actor.ip ?? '');
+        }
+        await ownAccount.delete(user, actor);
+        clearSessionCookie(exchange, origin);
+        exchange.json(200, {});
+        letters.accountDeleted(user);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,41 @@
+// …/requests: an organization's requests of the last days, and one of them.
+
+import { apiError } from '../../errors.js';
+import { FairSlots } from '../../generation/fair-slots.js';
+import type { Route } from '../../http/exchange.js';
+import { shareOf } from '../../shared/thread-count.js';
+import { ROLES } from '../../wire/dashboard.js';
+import { readPage } from './paging.js';
+import { readRequestQuery, requestDetail, requestPage } from './request-fields.js';
+import type { DashboardDeps } from './deps.js';
+
+const LIST = '/organizations/:org/requests';
+
+/** A filter that few match looks at thousands of entries: few at once, whoever asks for how many. */
+export const readingRequests = new FairSlots(shareOf(2), 'pages of the request log', 64);
+
+export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard' | 'requestLog'>): Route[] {
+  return [
+    guard.member('viewer', {
+      method: 'GET', path: LIST,
+      serve: async ({ exchange, organization }) => {
+        const { limit, after } = readPage(exchange.query);
+        const query = readRequestQuery(exchange.query, organization.id);
+        await readingRequests.run({ organization: organization.id }, 1, async () => {
+          if (!exchange.aborted) exchange.json(200, requestPage(await requestLog.list(query, limit, after)));
+        });
+      },
+    }),
+
+    guard.member('viewer', {
+      method: 'GET', path: `${LIST}/:id`,
+      serve: async ({ exchange, organization, role }) => {
+        const id = exchange.params['id'] as string;
+        const row = await requestLog.find(organization.id, id);
+        if (row === null) throw apiError('resource_not_found', 'There is no such request in the log.', 'id');
+        const text = row.hasText && ROLES.indexOf(role) >= ROLES.indexOf('admin') ? await requestLog.text(organization.id, id) : null;
+        exchange.json(200, requestDetail(id, row, text));
+      },
+    }),
+  ];
+}

@@ -1,0 +1,65 @@
+// …/second-factor: one's own codes. Shown, proved, turned off; recovery codes made anew.
+
+import { z } from 'zod';
+import { apiError } from '../../errors.js';
+import type { Route } from '../../http/exchange.js';
+import type { RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../wire/dashboard.js';
+import { confirmPassword } from './confirm.js';
+import { codeField, passwordField } from './fields.js';
+import type { DashboardDeps } from './deps.js';
+
+export function secondFactorRoutes({ guard, directory, config, origin, codes, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'letters'>): Route[] {
+  const { secondFactors, attempts } = directory;
+  const isRequired = config.accounts.operator_second_factor === 'required';
+  return [
+    guard.user({
+      method: 'GET', path: '/second-factor',
+      serve: async ({ exchange, user }) => {
+        const factor = await secondFactors.get(user.id);
+        const state: SecondFactorState = { enabled: factor !== null, since: factor?.since ?? null, recovery_codes_left: factor?.recovery.length ?? 0, required: isRequired && user.operator };
+        exchange.json(200, state);
+      },
+    }),
+
+    guard.user({
+      method: 'POST', path: '/second-factor/begin', body: z.object({ password: passwordField }),
+      serve: async ({ exchange, user, body }) => {
+        if (user.secondFactor === true) throw apiError('invalid_value', 'The second factor is on already. Turn it off first to use another device.');
+        await confirmPassword(attempts, user, body.password);
+        const { secret, uri } = await codes.propose(user, `Monolith ${new URL(origin.base(exchange)).host}`);
+        const proposal: SecondFactorProposal = { secret, uri };
+        exchange.json(200, proposal);
+      },
+    }),
+
+    guard.user({
+      method: 'POST', path: '/second-factor/enable', body: z.object({ code: codeField }),
+      serve: async ({ exchange, user, sessionId, actor, body }) => {
+        const answer: RecoveryCodes = { recovery_codes: await codes.enable(user, body.code, sessionId, actor) };
+        exchange.json(200, answer);
+        letters.secondFactorChanged(user, true);
+      },
+    }),
+
+    guard.user({
+      method: 'POST', path: '/second-factor/recovery-codes', body: z.object({ code: codeField }),
+      serve: async ({ exchange, user, actor, body }) => {
+        await codes.use(user, body.code, actor.ip ?? '');
+        const answer: RecoveryCodes = { recovery_codes: await codes.replaceRecovery(user, actor) };
+        exchange.json(200, answer);
+      },
+    }),
+
+    guard.user({
+      method: 'POST', path: '/second-factor/disable', body: z.object({ password: passwordField, code: codeField }),
+      serve: async ({ exchange, user, actor, body }) => {
+        if (isRequired && user.operator) throw apiError('second_factor_required', 'Operators of this server need a second factor: it cannot be turned off. Another operator can reset it, for another device.');
+        await confirmPassword(attempts, user, body.password);
+        await codes.use(user, body.code, actor.ip ?? '');
+        await secondFactors.disable(user, actor);
+        exchange.json(200, {});
+        letters.secondFactorChanged(user, false);
+      },
+    }),
+  ];
+}

@@ -1,0 +1,34 @@
+// What was kept of the live view over a span: samples that stand for a while each, and when something was changed.
+import { useQuery } from '@tanstack/react-query';
+import type { UseQueryResult } from '@tanstack/react-query';
+import type { LiveHistory, LiveKeys, LiveMark } from '../../../../wire/dashboard.js';
+import { api } from '../api.js';
+import { queryOf, refreshMs, spanOf } from './ranges.js';
+import type { LiveRange, Span } from './ranges.js';
+import { Samples } from './samples.js';
+
+export interface Past { samples: Samples; marks: readonly LiveMark[]; span: Span; stepS: number; version: number }
+
+/** `zoom` stands still; without it the range ends now. Null: not wanted. */
+export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
+  return useQuery({
+    queryKey: ['operator', 'live', 'past', range, zoom],
+    queryFn: async ({ signal }) => {
+      const span = zoom ?? spanOf(range);
+      const { samples, marks, step_s: stepS } = await api.get<LiveHistory>('/operator/live/history', queryOf(span), signal);
+      return { samples: Samples.of(samples, stepS), marks, span, stepS, version: Date.now() };
+    },
+    enabled: wanted, placeholderData: (old) => old, refetchInterval: zoom === null ? refreshMs(range) : false,
+  });
+}
+
+export function useSenders(range: LiveRange, zoom: Span | null, organization: string): UseQueryResult<LiveKeys & { span: Span }> {
+  return useQuery({
+    queryKey: ['operator', 'live', 'keys', range, zoom, organization],
+    queryFn: async ({ signal }) => {
+      const span = zoom ?? spanOf(range);
+      return { ...await api.get<LiveKeys>('/operator/live/keys', { ...queryOf(span), organization }, signal), span };
+    },
+    placeholderData: (old) => old, refetchInterval: zoom === null ? refreshMs(range) : false,
+  });
+}

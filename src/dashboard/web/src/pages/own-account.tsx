@@ -1,0 +1,75 @@
+// On the profile: another e-mail address, and the end of the account.
+import { useState } from 'react';
+import type { ReactNode } from 'react';
+import type { EmailChange } from '../../../../wire/dashboard.js';
+import { api } from '../api.js';
+import { Button } from '../components/button.js';
+import { Dialog } from '../components/dialog.js';
+import { TextField } from '../components/field.js';
+import { FormError, useAction } from '../components/form.js';
+import { Panel } from '../components/page.js';
+import { useToast } from '../components/toasts.js';
+import { useMe, useSession } from '../session.js';
+
+export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
+  const { user } = useMe();
+  const { status, reload } = useSession();
+  const toast = useToast();
+  const action = useAction();
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const change = (): void => {
+    void action.run(async () => {
+      const { email: next, confirmation_sent: sent } = await api.post<EmailChange>('/email/change', { email, password });
+      await reload();
+      toast(sent ? `Mail sent to ${next}: open its link to finish` : 'E-mail address changed');
+      onClose();
+    });
+  };
+  return (
+    <Dialog title="Change your e-mail address" onClose={onClose} onSubmit={change} footer={
+      <><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="primary" busy={action.busy} disabled={email.trim() === '' || password === ''}>Change</Button></>
+    }>
+      <p>{status.mail ? 'A link goes to the new address; until it is opened, you sign in with the old one.' : 'You sign in with the new address from then on.'} Now it is {user.email}.</p>
+      <TextField label="New e-mail" type="email" autoComplete="email" inputMode="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
+      <TextField label="Password" type="password" autoComplete="current-password" value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />
+      <FormError action={action} fields={['email', 'password']} />
+    </Dialog>
+  );
+}
+
+export function DeleteAccount(): ReactNode {
+  const [isAsking, setAsking] = useState(false);
+  return (
+    <Panel title="Delete your account" lead="You leave every organization. What you made there stays theirs: keys, stored responses and usage.">
+      <div><Button variant="danger" onClick={() => setAsking(true)}>Delete account…</Button></div>
+      {isAsking && <DeleteDialog onClose={() => setAsking(false)} />}
+    </Panel>
+  );
+}
+
+function DeleteDialog({ onClose }: { onClose: () => void }): ReactNode {
+  const { user } = useMe();
+  const { reload } = useSession();
+  const action = useAction();
+  const [password, setPassword] = useState('');
+  const [code, setCode] = useState('');
+  const remove = (): void => {
+    void action.run(async () => {
+      await api.post('/account/delete', { password, ...(user.second_factor ? { code } : {}) });
+      await reload();
+    });
+  };
+  const isReady = password !== '' && (!user.second_factor || code.trim() !== '');
+  return (
+    <Dialog title="Delete your account?" onClose={onClose} onSubmit={remove} footer={
+      <><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="danger" busy={action.busy} disabled={!isReady}>Delete for good</Button></>
+    }>
+      <p>{user.email} cannot sign in any more, at once and for good. An organization that you are the last owner of needs another owner first, or has to be deleted.</p>
+      <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
+      <TextField label="Password" type="password" autoComplete="current-password" autoFocus value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />
+      {user.second_factor && <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} hint="Of the app, or one of the recovery codes." />}
+      <FormError action={action} fields={['password', 'code']} />
+    </Dialog>
+  );
+}

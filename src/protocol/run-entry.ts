@@ -1,0 +1,66 @@
+// A generation as the request log has it. Event-loop thread only.
+import { performance } from 'node:perf_hooks';
+import type { ApiError } from '../errors.js';
+import type { EndReason, GenerationRequest } from '../generation/types.js';
+import type { RequestEntry, RequestText } from '../shared/request-entry.js';
+import { outcomeOfError } from '../telemetry/outcome.js';
+import type { AdmittedGeneration } from './admit.js';
+import type { RunTally } from './run-tally.js';
+
+export type RunEnd =
+  | { status: 'completed'; reason: EndReason }     // of the last choice
+  | { status: 'cancelled' }                        // nobody wanted the rest
+  | { status: 'failed'; error: ApiError }
+  | { status: 'refused'; error: ApiError }         // the provider did not take it
+  | { status: 'abandoned' };                       // it never began: whoever was to answer has failed
+
+export interface EndedRun { admitted: Omit<AdmittedGeneration, 'run'>; tally: RunTally; end: RunEnd; stream: boolean; images: number; text: RequestText | null }
+
+export function runEntry({ admitted: { caller, model, request }, tally, end, stream, images, text }: EndedRun): RequestEntry {
+  const { identity: { organizationId, keyId }, requestId, endpoint, receivedAt } = caller;
+  const { usage, startedAt, firstTokenAt, queueMs } = tally;
+  const error = end.status === 'failed' || end.status === 'refused' ? end.error : null;
+  const isLost = end.status === 'abandoned';
+  return {
+    requestId, organizationId, keyId, model, endpoint, stream,
+    status: error?.status ?? (isLost ? 500 : end.status === 'cancelled' ? null : 200),
+    outcome: isLost ? 'failed' : end.status === 'completed' || end.status === 'cancelled' ? end.status : outcomeOfError((error as ApiError).status, usage.completionTokens),
+    code: error?.code ?? (isLost ? 'internal_error' : null), finishReason: end.status === 'completed' ? end.reason : null,
+    receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(), queueMs,
+    inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
+    images, parameters: parametersOf(request), text,
+  };
+}
+
+/** What was asked for and is no text: what is left to the model's defaults is left out. */
+function parametersOf(request: GenerationRequest): Record<string, string | number | boolean> {
+  const { sampling, tools } = request;
+  const asked: Record<string, string | number | boolean> = { messages: request.messages.length };
+  const put = (name: string, value: string | number | boolean | null | undefined): void => {
+    if (value !== null && value !== undefined) asked[name] = value;
+  };
+  put('max_tokens', request.maxTokens);
+  if (request.n !== 1) asked['n'] = request.n;
+  put('temperature', sampling.temperature);
+  put('top_p', sampling.topP);
+  put('top_k', sampling.topK);
+  put('min_p', sampling.minP);
+  put('repetition_penalty', sampling.repetitionPenalty);
+  put('frequency_penalty', sampling.frequencyPenalty);
+  put('presence_penalty', sampling.presencePenalty);
+  put('seed', sampling.seed?.toString());
+  put('logit_bias', sampling.logitBias?.length);
+  if (request.stop.length > 0) asked['stop'] = request.stop.length;
+  put('top_logprobs', request.topLogprobs);
+  put('effort', request.effort);
+  put('reasoning_budget', request.reasoningBudget);
+  if (tools.length > 0) {
+    asked['tools'] = tools.length;
+    asked['tool_choice'] = request.toolChoice.mode;
+    asked['parallel_tool_calls'] = request.parallelToolCalls;
+  }
+  if (request.format.type !== 'text') asked['format'] = request.format.type;
+  if (request.truncation === 'auto') asked['truncation'] = 'auto';
+  if (request.continueFinal) asked['continue_final'] = true;
+  return asked;
+}

@@ -1,0 +1,57 @@
+// What a generation was asked and has answered, as text, for organizations that have it kept in the request log: as
+// many characters as there is room for. Event-loop thread only.
+import type { Message } from '../generation/types.js';
+import type { RequestText } from '../shared/request-entry.js';
+import type { RunEvent } from './run-tally.js';
+
+type Section = RequestText['answer'][number]['section'];
+interface Piece { choice: number; section: Section; text: string }
+
+export class RunText {
+  readonly #pieces: Piece[] = [];
+  #room: number;
+  #cut = false;
+
+  constructor(private readonly characters: number) {
+    this.#room = characters;
+  }
+
+  take(event: RunEvent): void {
+    switch (event.type) {
+      case 'text': return this.#add(event.choice, event.section, event.text, false);
+      case 'call_started': return this.#add(event.choice, 'call', `${event.name} `, true);
+      case 'call_arguments': return this.#add(event.choice, 'call', event.text, false);
+      default:
+    }
+  }
+
+  /** Of a prompt that does not fit, what is left is the newest: the end. */
+  with(messages: readonly Message[]): RequestText {
+    const prompt: { role: string; text: string }[] = [];
+    let room = this.characters;
+    let cut = this.#cut;
+    for (const message of [...messages].reverse()) {
+      const text = textOf(message);
+      if (text.length > room) cut = true;
+      if (room > 0) prompt.unshift({ role: message.role, text: text.length > room ? text.slice(text.length - room) : text });
+      room = Math.max(0, room - text.length);
+    }
+    return { prompt, answer: this.#pieces, cut };
+  }
+
+  #add(choice: number, section: Section, text: string, anew: boolean): void {
+    const fits = text.length > this.#room ? text.slice(0, this.#room) : text;
+    if (fits.length < text.length) this.#cut = true;
+    if (fits === '') return;
+    this.#room -= fits.length;
+    const last = this.#pieces.findLast((piece) => piece.choice === choice);
+    if (!anew && last?.section === section) last.text += fits;
+    else this.#pieces.push({ choice, section, text: fits });
+  }
+}
+
+function textOf({ content, ...message }: Message): string {
+  const said = content === null ? '' : typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('');
+  const calls = 'toolCalls' in message ? (message.toolCalls ?? []).map(({ name, arguments: given }) => `${name} ${given}`) : [];
+  return [said, ...calls].filter((text) => text !== '').join('\n');
+}

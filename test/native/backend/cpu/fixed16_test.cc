@@ -1,0 +1,187 @@
+// Products and attention in 16-bit integers: against double arithmetic, at their bounds, and with the same bits in every cut.
+// Skipped where the processor has no such products.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/fixed16/attention.h"
+#include "backend/cpu/fixed16/products.h"
+#include "check.h"
+
+using namespace monolith;
+
+namespace {
+
+const Fixed16Kernels* kernels() {
+  const auto isas = available_cpu_isas();
+  return std::ranges::find(isas, CpuIsa::kAvx512) == isas.end() ? nullptr : fixed16_kernels(CpuIsa::kAvx512);
+}
+
+std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, spread);
+  std::vector<float> x(n);
+  for (float& value : x) value = normal(random);
+  return x;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+struct Products {
+  int n_rows;
+  int64_t rows, cols;
+  std::vector<float> weights, x, bias, before;
+
+  Products(int n, int64_t outputs, int64_t inputs)
+      : n_rows(n), rows(outputs), cols(inputs), weights(random_floats(size_t(outputs * inputs), 1)),
+        x(random_floats(size_t(n * inputs), 2)), bias(random_floats(size_t(outputs), 3)), before(random_floats(size_t(n * outputs), 4)) {}
+
+  // Rows multiplied in runs of `run`, added to `before`.
+  std::vector<float> computed(int threads, int run) const {
+    ThreadPool pool(threads);
+    auto matrix = Fixed16Matrix::create({TensorType::kF32, rows, cols, std::as_bytes(std::span(weights))}, pool);
+    Fixed16Scratch scratch;
+    if (!matrix || !scratch.reserve(run, cols).ok()) return check::fail(__FILE__, __LINE__, "no memory"), std::vector<float>();
+    std::vector<float> out = before;
+    for (int at = 0; at < n_rows; at += run) {
+      const MatmulTarget target{matrix->get(), out.data() + at * rows, rows, bias.data(), true};
+      fixed16_matmul(*kernels(), pool, scratch, {&target, 1}, x.data() + at * cols, std::min(run, n_rows - at));
+    }
+    return out;
+  }
+  // Largest error, in standard deviations of a product.
+  double error(const std::vector<float>& out) const {
+    double most = 0;
+    for (int row = 0; row < n_rows; ++row)
+      for (int64_t i = 0; i < rows; ++i) {
+        double sum = double(bias[size_t(i)]) + before[size_t(row * rows + i)], squares = 0;
+        for (int64_t k = 0; k < cols; ++k) {
+          const double product = double(x[size_t(row * cols + k)]) * weights[size_t(i * cols + k)];
+          sum += product;
+          squares += product * product;
+        }
+        most = std::max(most, std::abs(sum - out[size_t(row * rows + i)]) / (1e-3 + std::sqrt(squares)));
+      }
+    return most;
+  }
+};
+
+struct Attention {
+  int n_rows, n_heads, head_dim;
+  std::vector<int32_t> starts, limits;
+  std::vector<float> q, k, v;
+
+  Attention(int rows, int heads, int dim, const std::vector<int>& windows)
+      : n_rows(rows), n_heads(heads), head_dim(dim), q(random_floats(size_t(rows) * heads * dim, 1, 2.0f)),
+        k(random_floats(q.size(), 2)), v(random_floats(q.size(), 3)) {
+    int begin = 0;
+    for (const int length : windows) {
+      starts.insert(starts.end(), size_t(length), begin);
+      begin += length;
+      limits.insert(limits.end(), size_t(length), begin);
+    }
+  }
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
+
+  double expected(int row, int head, int d) const {
+    const int64_t stride = int64_t{n_heads} * head_dim;
+    double sum = 0, weighted = 0;
+    for (int key = starts[size_t(row)]; key < limits[size_t(row)]; ++key) {
+      double score = 0;
+      for (int i = 0; i < head_dim; ++i)
+        score += double(q[size_t(row * stride + head * head_dim + i)]) * k[size_t(key * stride + head * head_dim + i)];
+      const double weight = std::exp(score * scale());
+      sum += weight;
+      weighted += weight * v[size_t(key * stride + head * head_dim + d)];
+    }
+    return weighted / sum;
+  }
+
+  std::vector<float> computed(int threads, int run) const {
+    ThreadPool pool(threads);
+    Fixed16AttentionScratch scratch;
+    CHECK(scratch.reserve(threads).ok());
+    std::vector<float> memory(size_t(fixed16_key_floats(n_rows + 5, n_heads, head_dim)), std::nanf("")), out(q.size());
+    const TowerKeys keys{memory.data(), n_rows + 5, n_heads, head_dim, true};
+    const int64_t stride = int64_t{n_heads} * head_dim;
+    for (int at = 0; at < n_rows; at += run)
+      fixed16_store_keys(*kernels(), pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at, std::min(run, n_rows - at));
+    for (int at = 0; at < n_rows; at += run)
+      fixed16_attend(*kernels(), pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
+                     std::min(run, n_rows - at), scale(), out.data() + at * stride);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST(fixed16_products_are_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
+  if (kernels() == nullptr) return;
+  for (const Products& one : {Products(37, 70, 600), Products(1, 1, 1), Products(13, 33, 257), Products(5, 32, 255)}) {
+    const std::vector<float> out = one.computed(1, one.n_rows);
+    CHECK(one.error(out) < 2e-3);
+    CHECK(same_bits(one.computed(3, one.n_rows), out));
+    CHECK(same_bits(one.computed(2, 4), out));
+  }
+}
+
+TEST(fixed16_products_hold_at_their_bounds) {
+  if (kernels() == nullptr) return;
+  // All of one sign and size: the largest sums there are.
+  Products same(3, 40, 700);
+  for (float& w : same.weights) w = 3e4f;
+  for (float& value : same.x) value = -7.0f;
+  CHECK(same.error(same.computed(1, 3)) < 1e-2);
+  // One that is far larger than the rest, zeros, and numbers too small to count.
+  Products uneven(4, 20, 512);
+  for (size_t i = 0; i < uneven.weights.size(); i += 100) uneven.weights[i] = 1e6f;
+  for (int64_t i = 0; i < 512; ++i) uneven.x[size_t(512 + i)] = 0, uneven.x[size_t(1024 + i)] = 1e-40f;
+  CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);   // what lies beside the large ones is lost
+  // What is no number stays in its row.
+  Products broken(3, 20, 300);
+  broken.x[300 + 7] = std::numeric_limits<float>::infinity();
+  const auto out = broken.computed(1, 3);
+  for (size_t i = 0; i < 20; ++i) CHECK(std::isnan(out[20 + i]) && std::isfinite(out[i]) && std::isfinite(out[40 + i]));
+}
+
+TEST(fixed16_attention_is_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
+  if (kernels() == nullptr) return;
+  const std::vector<Attention> cases = {{300, 2, 72, {300}}, {1, 3, 32, {1}}, {530, 1, 20, {64, 64, 30, 272, 100}}, {37, 2, 64, {16, 21}},
+                                        {700, 1, 33, {700}}, {90, 1, 128, {90}}, {40, 1, 256, {40}}};
+  for (const Attention& one : cases) {
+    const std::vector<float> out = one.computed(1, one.n_rows);
+    for (int row = 0; row < one.n_rows; row += 7)
+      for (int head = 0; head < one.n_heads; ++head)
+        for (int d = 0; d < one.head_dim; d += 3) {
+          const double expected = one.expected(row, head, d);
+          const double got = out[size_t((row * one.n_heads + head) * one.head_dim + d)];
+          CHECK(std::abs(got - expected) <= 1.5e-3 * (1 + std::abs(expected)));
+        }
+    CHECK(same_bits(one.computed(3, one.n_rows), out));
+    CHECK(same_bits(one.computed(2, 19), out));
+  }
+}
+
+TEST(fixed16_attention_holds_at_its_bounds) {
+  if (kernels() == nullptr) return;
+  // Equal keys and values of one size: weights of all positions are 1, sums the largest there are.
+  Attention flat(520, 1, 48, {520});
+  for (float& value : flat.k) value = 5.0f;
+  for (float& value : flat.q) value = 5.0f;
+  for (float& value : flat.v) value = -100.0f;
+  for (const float value : flat.computed(1, 520)) CHECK(std::abs(value + 100.0f) < 0.05f);
+  // One key that outweighs all others, and values that are zero.
+  Attention sharp(300, 1, 16, {300});
+  for (float& value : sharp.q) value = 50.0f;
+  for (int d = 0; d < 16; ++d) sharp.k[size_t(17 * 16 + d)] = 50.0f;
+  const auto out = sharp.computed(1, 300);
+  for (int d = 0; d < 16; ++d) CHECK(std::abs(out[size_t(16 * 5 + d)] - sharp.v[size_t(17 * 16 + d)]) < 1e-3f * (1 + std::abs(sharp.v[size_t(17 * 16 + d)])));
+  for (float& value : sharp.v) value = 0;
+  for (const float value : sharp.computed(1, 300)) CHECK_EQ(value, 0.0f);
+}

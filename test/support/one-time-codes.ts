@@ -1,0 +1,9 @@
+// An authenticator app: the codes of a secret as the page shows it.
+
+import { codeAt, stepAt } from '../../src/accounts/totp.js';
+
+export function codeOf(secret: string, stepsAhead = 0): string {
+  const bits = [...secret.replace(/\s/g, '')].map((letter) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'.indexOf(letter).toString(2).padStart(5, '0')).join('');
+  const bytes = Buffer.from((bits.match(/.{8}/g) ?? []).map((byte) => Number.parseInt(byte, 2)));
+  return codeAt(bytes, stepAt(Date.now()) + stepsAhead);
+}

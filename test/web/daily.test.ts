@@ -1,0 +1,109 @@
+// What an operator and a member look at every day, in a real browser against a real server: the request log and the live view.
+import { test } from 'tap';
+import OpenAI from 'openai';
+import type { CreatedApiKey } from '../../src/wire/dashboard.js';
+import { eventually } from '../e2e/monolith.js';
+import { go, noBrowser, noneWrong, openBrowser, openWindow, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { openOwned } from '../support/owned-server.js';
+
+test('daily pages', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
+  const { server: { url }, owner, organization, close } = await openOwned();
+  const browser = await openBrowser();
+  t.teardown(async () => {
+    await browser.close();
+    await close();
+  });
+  const window = await openWindow(browser, url);
+  const { context, page } = window;
+  await context.addCookies([{ name: 'sid', value: owner.cookie ?? '', url }]);
+  const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'production' });
+  const openai = new OpenAI({ apiKey: secret, baseURL: `${url}/v1`, maxRetries: 0 });
+  const ask = (content: string, model = 'tycho-1.0'): Promise<unknown> => openai.chat.completions.create({ model, messages: [{ role: 'user', content }], temperature: 0.7 }).catch(() => null);
+
+  await t.test('requests: what became of each, filtered, and one of them opened', async (t) => {
+    await page.goto('/dashboard/requests');
+    await page.getByText('No requests yet').waitFor();
+    await screenshots(page, 'requests-empty', { few: true });
+    for (let at = 0; at < 6; at++) await ask(at % 2 === 0 ? 'A: one' : 'H: how much?');
+    await ask('A', 'nothing-here');
+    const rows = page.getByRole('table', { name: 'Requests' }).getByRole('row');
+    await page.waitForTimeout(500);
+    await page.getByRole('button', { name: 'Refresh' }).click();
+    await page.getByText('refused 404').waitFor();
+    t.equal(await rows.count(), 8, 'seven and the head');
+    await screenshots(page, 'requests');
+    await page.getByLabel('Outcome').selectOption('refused');
+    t.ok(await eventually(async () => await rows.count() === 2), 'the refused one');
+    await page.getByLabel('Outcome').selectOption('cancelled');
+    await page.getByText('Nothing matches').waitFor();
+    await page.getByLabel('Outcome').selectOption('');
+    await page.getByRole('button', { name: /^Open req_/ }).nth(1).click();
+    const dialog = page.getByRole('dialog', { name: 'Request' });
+    await dialog.getByRole('region', { name: 'Timings' }).getByText('Answer').waitFor();
+    await dialog.getByText('temperature').waitFor();
+    await dialog.getByText('Prompts and answers are not kept.').waitFor();
+    await screenshots(page, 'request', { fullPage: false });
+    await page.keyboard.press('Escape');
+    await noneWrong(t, window, 'requests');
+  });
+
+  await t.test('prompts and answers are kept where that is wanted, and stay with the organization', async (t) => {
+    await go(page, 'Settings');
+    await page.getByRole('button', { name: 'Keep prompts and answers' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Keep them' }).click();
+    await page.getByText('Prompts and answers are kept, for admins to read.').waitFor();
+    await screenshots(page, 'settings-request-log', { few: true });
+    await ask('H: how much in all?');
+    await page.waitForTimeout(500);
+    await go(page, 'Requests');
+    t.ok(await eventually(async () => await page.getByRole('table', { name: 'Requests' }).getByRole('row').count() === 9), 'the newest one is there');
+    await page.getByRole('button', { name: /^Open req_/ }).first().click();
+    const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and answer' });
+    await said.getByText('H: how much in all?').waitFor();
+    await said.getByText('Forty-two!').waitFor();
+    await screenshots(page, 'request-text', { fullPage: false, few: true });
+    await page.keyboard.press('Escape');
+    await go(page, 'All requests');
+    await page.getByRole('button', { name: /^Open req_/ }).first().click();
+    await page.getByRole('dialog').getByRole('region', { name: 'Parameters' }).waitFor();
+    t.equal(await page.getByText('Forty-two!').count(), 0, 'operators see none of it');
+    await page.keyboard.press('Escape');
+    await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
+    await page.getByRole('button', { name: /^Open req_/ }).first().waitFor();
+    await screenshots(page, 'operator-requests', { few: true });
+    await noneWrong(t, window, 'operator requests');
+  });
+
+  await t.test('live: the past by range, closer by dragging, who sends it, what was changed', async (t) => {
+    await owner.patch('/operator/tunables/tycho-1.0', { max_sequences: 3 });
+    const busy = setInterval(() => { void ask('A: one'); void ask('H: how much?'); }, 400);
+    t.teardown(() => clearInterval(busy));
+    await page.goto('/dashboard/operator/live');
+    await page.getByText('Live', { exact: true }).waitFor();
+    t.equal(await page.locator('.tile', { hasText: 'Preemptions' }).count(), 0, 'no tile for what has not happened');
+    await page.locator('.chart-key', { has: page.locator('.chart-limit') }).first().waitFor();
+    await page.waitForTimeout(12_000);   // a sum is written every ten seconds
+    await page.getByRole('region', { name: 'Changes' }).getByText('engine.tunables_changed').waitFor();
+    await screenshots(page, 'live-now');
+    await page.getByRole('radio', { name: '1 h', exact: true }).check();
+    const chart = page.locator('.live-chart', { hasText: 'Tokens per second' });
+    await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
+    await page.getByRole('figure', { name: /^Tokens by organization, last hour/ }).waitFor();
+    await screenshots(page, 'live-hour');
+    await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
+    await page.getByRole('region', { name: 'Who sends it' }).locator('.chart-key').getByText('production').waitFor();
+    const box = (await chart.locator('canvas').boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.98, box.y + 60, { steps: 5 });
+    await page.mouse.up();
+    await page.getByRole('button', { name: 'Reset zoom' }).click();
+    await page.getByRole('figure', { name: /^Tokens per second, last hour/ }).waitFor();
+    await page.setViewportSize(PHONE);
+    t.ok(await eventually(async () => await page.locator('.live-chart').count() === 3), 'on a phone one chart of each kind');
+    await page.getByLabel('Chart of the engine').selectOption('KV pages');
+    await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
+    await noneWrong(t, window, 'live');
+    await page.setViewportSize(WIDE);
+  });
+});

@@ -1,0 +1,105 @@
+// The second factor in a real browser: turned on from a QR code, asked for at the next sign-in, an operator's page that
+// waits for it, another address, and the end of an account.
+import { test } from 'tap';
+import { hasFocus, noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { PASSWORD } from '../support/dashboard-client.js';
+import { startDashboard } from '../support/dashboard-server.js';
+import { codeOf } from '../support/one-time-codes.js';
+
+test('the second factor', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
+  const dashboard = await startDashboard({ accounts: { operator_second_factor: 'required' } });
+  const browser = await openBrowser();
+  t.teardown(async () => {
+    await browser.close();
+    await dashboard.close();
+  });
+  const operator = dashboard.client();
+  await operator.signUp({ email: 'ada@example.com', name: 'Ada' });
+  const window = await openWindow(browser, dashboard.url);
+  const { page } = window;
+  const password = async (): Promise<void> => {
+    await page.getByLabel('E-mail').fill('ada@example.com');
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+  };
+
+  await page.goto('/dashboard/operator/users');
+  await password();
+  await page.getByRole('heading', { level: 1, name: 'Second factor needed' }).waitFor();
+  await page.getByRole('link', { name: 'To your profile' }).click();
+  await page.getByText('Operators of this server need a second factor').waitFor();
+  await screenshots(page, 'profile-second-factor', { few: true });
+
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Password').fill('wrong');
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await dialog.getByText('Password is wrong').waitFor();
+  await dialog.getByLabel('Password').fill(PASSWORD);
+  await dialog.getByRole('button', { name: 'Continue' }).click();
+  await dialog.getByRole('img', { name: 'QR code of the secret' }).waitFor();
+  const secret = await dialog.locator('[data-totp-secret]').innerText();
+  await screenshots(page, 'second-factor-code', { fullPage: false, few: true });
+  await dialog.getByLabel('Code', { exact: true }).fill('000000');
+  await dialog.getByRole('button', { name: 'Turn on' }).click();
+  await dialog.getByText('Check that the clock').waitFor();
+  t.ok(await hasFocus(dialog.getByLabel('Code', { exact: true })));
+  await dialog.getByLabel('Code', { exact: true }).fill(codeOf(secret));
+  await page.keyboard.press('Enter');
+  await page.getByText('not shown again').waitFor();
+  const recovery = await page.locator('.recovery-codes code').allInnerTexts();
+  t.equal(recovery.length, 10);
+  await screenshots(page, 'recovery-codes', { fullPage: false, few: true });
+  await page.getByRole('button', { name: 'I have saved them' }).click();
+  await page.getByText('10 left').waitFor();
+  t.equal(await page.getByRole('button', { name: 'Turn off' }).count(), 0, 'operators cannot');
+  await noneWrong(t, window, 'profile');
+
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  await password();
+  await page.getByRole('heading', { name: 'Enter the code' }).waitFor();
+  await screenshots(page, 'sign-in-code', { few: true });
+  await page.getByLabel('Code').fill('123');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByText('The code is wrong').waitFor();
+  await page.getByRole('button', { name: 'Back to the password' }).click();
+  await password();
+  await page.getByLabel('Code').fill(recovery[0] ?? '');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
+  await page.getByText('9 left').waitFor();
+
+  await page.getByRole('button', { name: 'Change…' }).click();
+  await dialog.getByLabel('New e-mail').fill('ada@example.org');
+  await dialog.getByLabel('Password').fill(PASSWORD);
+  await dialog.getByRole('button', { name: 'Change' }).click();
+  await page.getByText('E-mail address changed').waitFor();
+  await page.locator('.fact-list').getByText('ada@example.org').waitFor();
+
+  await page.getByRole('button', { name: 'Delete account…' }).click();
+  await dialog.getByLabel('Password').fill(PASSWORD);
+  await dialog.getByLabel('Code', { exact: true }).fill(recovery[1] ?? '');
+  await dialog.getByRole('button', { name: 'Delete for good' }).click();
+  await dialog.getByText('You are the last owner of').waitFor();
+  await screenshots(page, 'delete-account-refused', { fullPage: false, few: true });
+  await page.keyboard.press('Escape');
+  await noneWrong(t, window, 'profile');
+
+  const user = await openWindow(browser, dashboard.url);
+  await dashboard.client().signUp({ email: 'bob@example.com', name: 'Bob' }).then(async ({ organization }) => {
+    const bob = dashboard.client();
+    await bob.login('bob@example.com');
+    await bob.delete(`/organizations/${organization.id}`);
+  });
+  await user.page.goto('/dashboard/profile');
+  await user.page.getByLabel('E-mail').fill('bob@example.com');
+  await user.page.getByLabel('Password').fill(PASSWORD);
+  await user.page.getByRole('button', { name: 'Sign in' }).click();
+  await user.page.getByRole('button', { name: 'Delete account…' }).click();
+  await user.page.getByRole('dialog').getByLabel('Password').fill(PASSWORD);
+  await user.page.getByRole('dialog').getByRole('button', { name: 'Delete for good' }).click();
+  await user.page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  await noneWrong(t, user, 'sign-in');
+});
