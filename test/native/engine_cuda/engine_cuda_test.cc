@@ -18,6 +18,7 @@ std::vector<GenerationRequest> short_requests() {
       request.sampling.frequency_penalty = 0.4f;
     }
     request.ignore_eos = true;
+    request.queue_wait_ms = 0;   // no limit: steps are long
     request.sampling.seed = static_cast<uint64_t>(40 + i);
     request.sampling.temperature = i == 0 ? 0.0f : 0.9f;
     request.sampling.top_p = i == 2 ? 0.8f : 1.0f;

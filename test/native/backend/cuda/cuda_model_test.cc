@@ -147,7 +147,8 @@ TEST(cuda_refuses_layers_that_guess_by_name) {
   REQUIRE(file.ok() && backend.ok());
   ModelLimits limits = golden_limits(KvType::kF16);
   limits.guess_layer = true;
-  limits.guess_rows = limits.max_logit_rows = 16;
+  limits.guess_rows = 8;
+  limits.max_logit_rows = 32;
   const auto loaded = Model::load(**file, **backend, limits, {});
   REQUIRE(!loaded.ok());
   CHECK(loaded.error().code == ErrorCode::kUnsupported);
