@@ -44,6 +44,7 @@ export function hex(length: number): string {
 
 export const newRequestId = (): string => `req_${base62(24)}`;
 export const newChatCompletionId = (): string => `chatcmpl-${base62(29)}`;
+export const newCompletionId = (): string => `cmpl-${base62(29)}`;
 export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newToolCallId = (): string => `call_${base62(24)}`;
 export const newToolUseId = (): string => `toolu_${base62(24)}`;

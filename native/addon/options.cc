@@ -26,6 +26,7 @@ constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon",
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
 constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};   // in the order of VisionPrecision
+constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};   // in the order of VisionResize
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
                                          TensorType::kQ4_0, TensorType::kF8E4M3};
@@ -179,6 +180,8 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
   }
   sampling.top_logprobs =
       static_cast<int>(arguments.integer(arguments.field(options, "topLogprobs"), -1, kMaxTopLogprobs));
+  if (const Named prompt = arguments.field(options, "promptLogprobs"); !arguments.is_absent(prompt))
+    sampling.prompt_logprobs = static_cast<int>(arguments.integer(prompt, -1, kMaxTopLogprobs));
   return sampling;
 }
 
@@ -233,7 +236,7 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          quantize == other.quantize && draft_path == other.draft_path &&
          draft_quantize == other.draft_quantize && vision_path == other.vision_path &&
          vision_optional == other.vision_optional && vision_max_pixels == other.vision_max_pixels &&
-         vision_max_tiles == other.vision_max_tiles && vision_precision == other.vision_precision &&
+         vision_max_tiles == other.vision_max_tiles && vision_precision == other.vision_precision && vision_resize == other.vision_resize &&
          engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
@@ -276,6 +279,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
     load.vision_max_tiles = static_cast<int>(arguments.integer(tiles, 0, kMaxTiles));
   if (const Named precision = arguments.field(options, "visionPrecision"); !arguments.is_absent(precision))
     load.vision_precision = static_cast<VisionPrecision>(arguments.one_of(precision, kVisionPrecisions));
+  if (const Named resize = arguments.field(options, "visionResize"); !arguments.is_absent(resize))
+    load.vision_resize = static_cast<VisionResize>(arguments.one_of(resize, kVisionResizes));
   if (const Named bytes = arguments.field(options, "embeddingBytes"); !arguments.is_absent(bytes))
     load.engine.embedding_bytes_max = static_cast<size_t>(arguments.integer(bytes, 0, kMaxSafeInteger));
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));
@@ -328,6 +333,9 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
   request.sampling = read_sampling(arguments, options, n_vocab);
   read_stops(arguments, options, n_vocab, request);
   request.ignore_eos = arguments.boolean(arguments.field(options, "ignoreEos"));
+  if (const Named least = arguments.field(options, "minTokens"); !arguments.is_absent(least))
+    request.min_tokens = static_cast<int>(arguments.integer(least, 0, request.max_tokens));
+  if (const Named ids = arguments.field(options, "returnTokens"); !arguments.is_absent(ids)) request.return_tokens = arguments.boolean(ids);
   request.use_prefix_cache = arguments.boolean(arguments.field(options, "prefixCache"));
   request.queue_wait_ms = static_cast<uint32_t>(integer("queueWaitMs", 0, kMaxUint));
   request.generation_ms = static_cast<uint32_t>(integer("generationMs", 1, kMaxUint));

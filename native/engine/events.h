@@ -21,6 +21,11 @@
 //   kFinished   u32 completion_tokens, u32 reasoning_tokens, i32 stop_index (which stop string, or -1),
 //               f32 prefill_ms, f32 decode_ms                                once per choice
 //   kFailed     u32 n_bytes, message bytes, padded                           once per request, ends it
+//   kPrompt     u32 first     position of the first token that is told of; 1 or more, the first token has no probability
+//               u32 n_entries, then entries as with kText: the prompt's tokens from there on, in order. A request that asks
+//               for them gets all before its choices' first records, in as many records as steps have computed its prompt
+//   kTokens     u32 n_tokens, i32 each: what was generated since the last of these, in order, whatever text it is and the
+//               token that ended it included; before the text it begins. For requests that ask for them
 //
 // Tokens of a choice arrive in order. After the last choice's kFinished, or after kFailed, no record of that request
 // follows. Once cancel() has returned, drain() gives no record of it either, even if it had ended before.
@@ -30,7 +35,7 @@
 
 namespace monolith {
 
-enum class EventKind : uint8_t { kStarted = 1, kText = 2, kFinished = 3, kFailed = 4 };
+enum class EventKind : uint8_t { kStarted = 1, kText = 2, kFinished = 3, kFailed = 4, kPrompt = 5, kTokens = 6 };
 enum class Section : uint8_t { kContent = 0, kReasoning = 1, kCall = 2 };
 
 }  // namespace monolith

@@ -39,9 +39,11 @@ struct SamplingParams {
   std::vector<std::pair<TokenId, float>> logit_bias;
   std::vector<TokenId> banned;       // never chosen, whatever the bias
   int top_logprobs = -1;             // -1: none wanted; 0 .. 20
+  int prompt_logprobs = -1;          // the same of the prompt's tokens, see EventKind::kPrompt
 };
 // Order: logit_bias, banned → penalties → constraint → temperature → top_k → top_p → min_p → draw. Reported
-// logprobs are those of the distribution after bias and penalties, before all that follows.
+// logprobs are those of the distribution after bias and penalties, before all that follows; a prompt's those of the
+// model's own distribution.
 
 // A delimiter between reasoning and answer. If the vocabulary has it as one token only that token
 // counts; otherwise its spelling in the generated text does.
@@ -95,7 +97,7 @@ struct MarkerBans {
 // The kind of output of a sequence: it decides which rows want logits, and where the sequence ends.
 enum class OutputKind : uint8_t {
   kTokens,     // sampled: the logits of the prompt's last position, then of each new one; until something ends them
-  kLogprobs,   // of the prompt's tokens: the logits of every position; with the prompt. Not yet
+  kLogprobs,   // of the prompt's tokens: the logits of every position but the last; with the prompt
   kVector,     // the last hidden rows, pooled; with the prompt. Not yet
   kNothing,    // no logits; with the prompt, whose pages stay in the prefix cache
 };
@@ -120,6 +122,11 @@ struct GenerationRequest {
   std::vector<std::string> stop;     // applied to content only; the match is not returned
   std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
   bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
+  // So many tokens come before one that ends the generation may: these are not sampled, and stop strings not looked for. A
+  // grammar outranks it.
+  int min_tokens = 0;
+  MarkerBans early_bans;             // what holds until then: make_early_bans()
+  bool return_tokens = false;        // with EventKind::kTokens
   bool use_prefix_cache = true;
   // From the submission, or when the last piece of its images was seen, to the first step that computes something of it,
   // however long it has had a place by then; longer → failed with kQueueTimeout. 0 = for ever.

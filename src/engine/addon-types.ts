@@ -25,6 +25,7 @@ export interface LoadOptions {
   visionOptional?: boolean;   // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
   visionMaxPixels?: number;   // of a picture as it was sent; absent = 2 ** 27
   visionMaxTiles?: number;    // of a picture; 0 or absent = as the tower's file has it
+  visionResize?: 'llama.cpp' | 'original';   // whose way of making pieces of a picture; absent = llama.cpp's
   visionPrecision?: 'fast' | 'exact';   // of weights in 16 bits; absent = fast
   embeddingBytes?: number;    // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
   maxContext: number;         // 0 = the file's own, as far as memory allows
@@ -118,12 +119,15 @@ export interface SubmitOptions {
   organization: number;       // its number, 32-bit
   n: number;
   maxTokens: number;          // per choice: at least 1 where tokens are wanted, else 0
-  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';   // absent: tokens; nothing: the prompt goes to the prefix cache; the others are refused
+  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';   // absent: tokens; logprobs: the prompt's alone; nothing: the prompt goes to the prefix cache; vector is refused
   temperature: number; topK: number; topP: number; minP: number;
   repetitionPenalty: number; frequencyPenalty: number; presencePenalty: number;
   seed: bigint;               // any 64-bit value
   logitBias: { token: number; bias: number }[];
   topLogprobs: number;        // -1 = no logprobs
+  promptLogprobs?: number;    // the same of the prompt's tokens, 'prompt' events; not with images; absent = -1
+  minTokens?: number;         // so many come before one that ends the answer, or a stop string; a grammar outranks it; absent = 0
+  returnTokens?: boolean;     // with 'tokens' events; absent = false
   stop: string[];
   stopTokens: number[];
   ignoreEos: boolean;

@@ -30,13 +30,17 @@ export interface FinishedEvent {
   prefillMs: number;
   decodeMs: number;
 }
+/** Of the prompt's tokens from position `first` on. All of them come before the choices' first events. */
+export interface PromptEvent { type: 'prompt'; first: number; logprobs: RawTokenLogprob[] }
+/** What was generated, in order, before the text it begins; the token that ended it included. */
+export interface TokensEvent { type: 'tokens'; choice: number; ids: number[] }
 export interface FailedEvent { type: 'failed'; code: FailureCode; message: string }
 
-export type EngineEvent = StartedEvent | TextEvent | FinishedEvent | FailedEvent;
+export type EngineEvent = StartedEvent | TextEvent | FinishedEvent | FailedEvent | PromptEvent | TokensEvent;
 
 // Values as in native/engine/events.h and request.h.
 const kHeader = 12;
-const enum Kind { Started = 1, Text = 2, Finished = 3, Failed = 4 }
+const enum Kind { Started = 1, Text = 2, Finished = 3, Failed = 4, Prompt = 5, Tokens = 6 }
 const kSections: readonly Section[] = ['content', 'reasoning', 'tool'];
 const kReasons: readonly EndReason[] = ['end_of_turn', 'stop_string', 'max_tokens', 'context_full', 'time_limit', 'repetition'];
 const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeout', 'engine_error', 'shutdown'];
@@ -108,6 +112,13 @@ class RecordReader {
         };
       case Kind.Failed:
         return { type: 'failed', code: this.#known(kFailures[detail], 'failure code', detail), message: this.#text() };
+      case Kind.Prompt:
+        return { type: 'prompt', first: this.#u32(), logprobs: this.#logprobs() };
+      case Kind.Tokens: {
+        const ids: number[] = [];
+        for (let n = this.#count(4); n > 0; n--) ids.push(this.#i32());
+        return { type: 'tokens', choice, ids };
+      }
       default:
         throw this.#wrong(`unknown kind ${kind}`);
     }

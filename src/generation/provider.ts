@@ -4,7 +4,7 @@
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { TokenCount } from '../shared/token-count.js';
-import type { GenerationEvent, GenerationRequest } from './types.js';
+import type { GenerationEvent, GenerationRequest, SpelledToken } from './types.js';
 
 /** Does work on so many characters on the account of who asks: it takes this thread's time. */
 export type Charged = <T>(characters: number, work: () => T) => T;
@@ -31,12 +31,25 @@ export interface Provider {
   /** prepare() decodes every image of the request, and refuses the damaged; otherwise nobody does but the loader of images. */
   readonly decodesImages: boolean;
 
+  /** The model's vocabulary; absent where it is not ours to use. */
+  readonly vocabulary?: Vocabulary | undefined;
+
   /** What can be refused before images are fetched and a prompt is made. Throws ApiError 422. */
   check(request: GenerationRequest): void;
   /** A checked request, ready to start; nothing is reserved yet. Throws ApiError 400 (too long), 422, 503; the signal's reason if it aborts before. */
   prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration>;
   /** The prompt's tokens as prepare() would have them; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
   count(request: GenerationRequest, asker: Asker): Promise<TokenCount>;
+}
+
+/** A model's tokens. */
+export interface Vocabulary {
+  readonly size: number;
+  /** `addSpecial`: with what the vocabulary puts around a text. Spellings of special tokens are these. */
+  encode(text: string, addSpecial: boolean): Promise<Int32Array>;
+  /** Special tokens are spelled. Of tokens of the vocabulary. */
+  decode(ids: Int32Array): string;
+  spell(id: number): SpelledToken;
 }
 
 /** A request that is known to fit; nothing queued yet. */
@@ -47,6 +60,8 @@ export interface PreparedGeneration {
   /** `maxTokens` is less than was asked for, because the context holds no more. */
   readonly cappedByContext: boolean;
   readonly n: number;
+  /** Tokens of the prompt, where the provider knows them. */
+  readonly promptIds?: ArrayLike<number> | undefined;
   /** Paths of keywords that the request's schemas have and that bind nothing: not strict, they are left out. */
   readonly leftOut: readonly string[];
   /**

@@ -76,9 +76,16 @@ export interface Sampling {
   logitBias?: { token: number; bias: number }[] | undefined;
 }
 
+/** A prompt that the model is given as it stands, without its template. `path`: in the client's request. */
+export type RawPrompt =
+  /** `suffix`: what is wanted stands before it (fill in the middle). `addSpecial`: what the vocabulary puts around a text. */
+  | { kind: 'text'; text: string; suffix: string | null; addSpecial: boolean; path: string }
+  | { kind: 'tokens'; tokens: readonly number[]; path: string };
+
 export interface GenerationRequest {
   model: string;                                 // the public name asked for
   messages: Message[];
+  raw?: RawPrompt | undefined;                   // instead of messages, of which there are none then
   continueFinal: boolean;                        // continue the last assistant message instead of starting a turn
   sampling: Sampling;
   n: number;
@@ -94,12 +101,24 @@ export interface GenerationRequest {
   format: OutputFormat;
   /** 'auto': if the prompt does not fit, the oldest turns are left out; system messages, the last user message and call/result pairs stay whole. */
   truncation: 'disabled' | 'auto';
-  promptParam: 'messages' | 'input';             // what errors about the prompt as a whole name
+  promptParam: 'messages' | 'input' | 'prompt';             // what errors about the prompt as a whole name
   ignoreEos: boolean;                            // benchmarks only
+  /** So many tokens come before one that ends the answer, or a stop string. */
+  minTokens?: number | undefined;
+  /** Tokens that end the answer as those of the model do. */
+  stopTokens?: readonly number[] | undefined;
+  /** Log-probabilities of the prompt's tokens, each with so many of the likeliest: `prompt` events. */
+  promptLogprobs?: number | null | undefined;
+  /** Ids of generated tokens: `tokens` events. */
+  returnTokens?: boolean | undefined;
 }
 
 export interface Logprob { token: string; bytes: number[]; logprob: number }
 export interface TokenLogprob extends Logprob { top: Logprob[] }
+
+/** A token of the model's vocabulary. `token`: its text, with U+FFFD for what is no whole character. */
+export interface SpelledToken { id: number; token: string; bytes: number[] }
+export interface PromptLogprob extends SpelledToken { logprob: number; top: (SpelledToken & { logprob: number })[] }
 
 /**
  * Why a choice ended. `tool_calls`: the turn ended by itself and holds a complete call. `malformed_call`: the
@@ -111,6 +130,10 @@ export interface ChoiceTimings { prefillMs: number; decodeMs: number }
 
 export type GenerationEvent =
   | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number }
+  // Where asked for: of the prompt's tokens from number `first` on; the first of all has none. Before any text.
+  | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
+  // Where asked for: what was generated, before the text it begins; a token that ends the answer included.
+  | { type: 'tokens'; choice: number; ids: number[] }
   // `tokens`: generated tokens this event completes; 0 when only held-back text is let go.
   | { type: 'text'; choice: number; section: 'content' | 'reasoning'; text: string; tokens: number; logprobs: TokenLogprob[] | null }
   // A call's events come in this order and uninterrupted by others of the choice; index counts from 0 per choice.

@@ -2,6 +2,7 @@
 // all models are loaded, nobody has asked for shutdown, and work makes progress; its body shows operators the raw
 // values behind the verdict, and strangers states alone. /metrics: Prometheus text, for operators.
 
+import { VERSION } from '../version.js';
 import type { Exchange, Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { ThreadState } from '../shared/thread-states.js';
@@ -77,6 +78,15 @@ export function healthRoutes(options: HealthOptions): Route[] {
         });
       },
     },
+    // As inference servers have it, whose harnesses wait until it says 200.
+    {
+      method: 'GET', path: '/health', scope: null, public: true,
+      serve: (exchange) => {
+        const reason = notReady(options.health(), options.stallMs);
+        exchange.json(reason === null ? 200 : 503, { status: reason === null ? 'ok' : 'not_ready' });
+      },
+    },
+    { method: 'GET', path: '/version', scope: null, public: true, serve: (exchange) => exchange.json(200, { version: VERSION }) },
     { method: 'GET', path: '/healthz', scope: null, public: true, serve: (exchange) => exchange.json(200, { status: 'ok' }) },
     {
       method: 'GET', path: '/readyz', scope: null, public: true,

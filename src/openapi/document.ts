@@ -2,10 +2,13 @@
 // of the answers (answers/), which the tests hold real answers against. Pure; made once per process.
 import { z } from 'zod';
 import { chatRequestSchema } from '../protocol/chat-completions/schema.js';
+import { completionRequestSchema } from '../protocol/completions/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../protocol/messages/schema.js';
 import { compactSchema, createSchema, inputTokensSchema } from '../protocol/responses/schema.js';
+import { detokenizeSchema, tokenizeSchema } from '../protocol/tokens/routes.js';
 import { VERSION } from '../version.js';
 import * as chat from './answers/chat.js';
+import * as completions from './answers/completions.js';
 import * as errors from './answers/errors.js';
 import * as messages from './answers/messages.js';
 import * as models from './answers/models.js';
@@ -16,6 +19,9 @@ type Json = { readonly [name: string]: unknown };
 /** Published component schemas by name. Requests as they are read, answers as they are sent. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
+  CompletionRequest: completionRequestSchema,
+  TokenizeRequest: tokenizeSchema,
+  DetokenizeRequest: detokenizeSchema,
   MessageRequest: messagesRequestSchema,
   TokenCountRequest: countTokensSchema,
   ResponseRequest: createSchema,
@@ -26,6 +32,9 @@ const requests = {
 const answers = {
   ChatCompletion: chat.chatCompletion,
   ChatCompletionChunk: chat.chatCompletionChunk,
+  Completion: completions.completion,
+  Tokens: completions.tokens,
+  DetokenizedText: completions.detokenized,
   Message: messages.message,
   MessageEvent: messages.messageEvent,
   TokenCount: messages.tokenCount,
@@ -65,6 +74,9 @@ const replay = { stream: z.boolean().optional(), starting_after: z.int().min(0).
 
 const operations: readonly Operation[] = [
   { method: 'post', path: '/v1/chat/completions', id: 'createChatCompletion', summary: 'Answer a conversation (chat completions format).', request: 'ChatCompletionRequest', answer: 'ChatCompletion', stream: 'ChatCompletionChunk' },
+  { method: 'post', path: '/v1/completions', id: 'createCompletion', summary: 'Go on with a text, or tell the probabilities of one.', request: 'CompletionRequest', answer: 'Completion', stream: 'Completion' },
+  { method: 'post', path: '/tokenize', id: 'tokenize', summary: 'The tokens of a text or a conversation.', request: 'TokenizeRequest', answer: 'Tokens' },
+  { method: 'post', path: '/detokenize', id: 'detokenize', summary: 'The text of tokens.', request: 'DetokenizeRequest', answer: 'DetokenizedText' },
   { method: 'post', path: '/v1/messages', id: 'createMessage', summary: 'Answer a conversation (messages format).', request: 'MessageRequest', answer: 'Message', stream: 'MessageEvent' },
   { method: 'post', path: '/v1/messages/count_tokens', id: 'countMessageTokens', summary: 'Count the input tokens of a messages request.', request: 'TokenCountRequest', answer: 'TokenCount' },
   { method: 'post', path: '/v1/responses', id: 'createResponse', summary: 'Create a response; stored unless told otherwise.', request: 'ResponseRequest', answer: 'Response', stream: 'ResponseEvent' },

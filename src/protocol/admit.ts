@@ -5,6 +5,7 @@
 //   404/403 503      422       422, too long 400                   429
 import type { Admission, Reservation } from '../admission/admission.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
+import { apiError } from '../errors.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
 import type { PreparedGeneration, Provider } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
@@ -38,6 +39,7 @@ export interface AdmittedGeneration {
   readonly model: string;
   /** The model as the client named it: answers show this. */
   readonly asked: string;
+  readonly provider: Provider;
   readonly fingerprint: string;
   /** As asked for, images loaded. */
   readonly request: GenerationRequest;
@@ -83,6 +85,26 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   }
 }
 
+/** The tokens themselves. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 503. */
+export async function promptTokens(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<ArrayLike<number> | null> {
+  const signal = signalOf(caller);
+  try {
+    const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
+    const { promptIds } = await provider.prepare(request, askerOf(caller, signal));
+    if (promptIds === undefined) throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
+    return promptIds;
+  } catch (error) {
+    if (caller.aborted) return null;
+    throw error;
+  }
+}
+
+/** A model's provider, loaded if it rests. Throws ApiError 503; the caller's reason if it goes meanwhile. */
+export async function awake(model: ServedModel, caller: Caller): Promise<Provider> {
+  await model.awake(signalOf(caller));
+  return model.ready();
+}
+
 /** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
 export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
   const { identity, shape } = caller;
@@ -120,7 +142,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
       caller.annotate({ ignored_schema_keywords: paths });
     }
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
-    return { caller, model: model.name, asked: model.asked, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, requests: deps.requests, run: null };
+    return { caller, model: model.name, asked: model.asked, provider, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, requests: deps.requests, run: null };
   } catch (error) {
     reservation.refund();
     throw error;

@@ -1,7 +1,7 @@
 // Fields that several formats have in common: their zod shapes, and how they become the internal form. Pure.
 import { z } from 'zod';
 import { apiError, type ErrorCode } from '../errors.js';
-import type { JsonSchema, Sampling } from '../generation/types.js';
+import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './extent.js';
 
 /** JSON has one number type: 1.0 is an integer, 1.5 is not. */
@@ -53,6 +53,34 @@ export const samplingFields = {
   seed: integer().min(-SEED_MAX).max(SEED_MAX).nullish(),
   logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
 };
+
+export const MAX_STOP_TOKENS = 128;
+
+/** What benchmark and evaluation tools ask of chat and completions alike, as vLLM spells it. */
+export const evaluationFields = {
+  ignore_eos: z.boolean().nullish(),
+  min_tokens: integer().min(0).nullish(),
+  stop_token_ids: z.array(integer().min(0).max(2 ** 31 - 1)).max(MAX_STOP_TOKENS).nullish(),
+  prompt_logprobs: integer().min(0).max(20).nullish(),
+  return_token_ids: z.boolean().nullish(),
+};
+
+type EvaluationInput = { readonly [K in keyof typeof evaluationFields]?: z.infer<(typeof evaluationFields)[K]> };
+
+export type Evaluation = Pick<GenerationRequest, 'minTokens' | 'stopTokens' | 'promptLogprobs' | 'returnTokens'>;
+
+/** Only what is asked for. `maxTokens`: null where no cap is stated. Throws ApiError 422. */
+export function toEvaluation(input: EvaluationInput & { stream?: boolean | null | undefined }, maxTokens: number | null): Evaluation {
+  const { min_tokens: minTokens, stop_token_ids: stopTokens, prompt_logprobs: promptLogprobs } = input;
+  if (minTokens != null && maxTokens !== null && minTokens > maxTokens) throw apiError('conflicting_parameters', `min_tokens is ${minTokens}, more than the ${maxTokens} tokens the answer may have.`, 'min_tokens');
+  if (promptLogprobs != null && input.stream === true) throw apiError('conflicting_parameters', 'prompt_logprobs are not streamed: ask for them without stream.', 'prompt_logprobs');
+  return {
+    ...(minTokens == null || minTokens === 0 ? {} : { minTokens }),
+    ...(stopTokens == null || stopTokens.length === 0 ? {} : { stopTokens }),
+    ...(promptLogprobs == null ? {} : { promptLogprobs }),
+    ...(input.return_token_ids === true ? { returnTokens: true } : {}),
+  };
+}
 
 type SamplingInput = { readonly [K in keyof typeof samplingFields]?: z.infer<(typeof samplingFields)[K]> };
 

@@ -7,7 +7,7 @@ import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
 import type { Usage } from './usage.js';
 
 export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
-type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' }>;
+type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' | 'tokens' }>;
 
 /** Of one choice, as its events told so far. */
 interface ChoiceTally { tokens: number; reasoningTokens: number; lastTokenAt: number }
@@ -40,6 +40,8 @@ export class RunTally {
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens;
         this.meter.started(event);
+        return;
+      case 'prompt': case 'tokens':
         return;
       case 'finished':
         this.choicesLeft--;

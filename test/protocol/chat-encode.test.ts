@@ -22,7 +22,7 @@ const closed = (index: number, complete = true, choice = 0): ChoiceEvent => ({ t
 function envelope(change: Partial<ChatEnvelope> = {}): ChatEnvelope {
   let calls = 0;
   return {
-    id: 'chatcmpl-x', created: 1, model: 'm', fingerprint: 'fp_0', n: 1, wantLogprobs: false, includeReasoning: true, metadata: null,
+    id: 'chatcmpl-x', created: 1, model: 'm', fingerprint: 'fp_0', n: 1, wantLogprobs: false, includeReasoning: true, metadata: null, promptIds: null, promptLogprobs: null,
     newCallId: () => `call_${calls++}`, ...change,
   };
 }
@@ -32,7 +32,7 @@ interface Whole { choices: { message: Record<string, unknown>; finish_reason: st
 
 function streamed(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {}, includeUsage = false): { data: string[]; chunks: Chunk[] } {
   const data: string[] = [];
-  const encoder = new ChatStreamEncoder(envelope(change), includeUsage, (one) => data.push(one));
+  const encoder = new ChatStreamEncoder(envelope(change), { atEnd: includeUsage, soFar: null }, (one) => data.push(one));
   for (const event of events) encoder.event(event);
   encoder.complete(usage);
   if (data.pop() !== '[DONE]') throw new Error('the stream does not end with [DONE]');

@@ -36,7 +36,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
     }
     add_embedded(sequence, item.n_tokens, first_row);
     add_segments(plan, item, first_row);
-    for (int i = 0; i < item.logit_rows(); ++i) logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
+    for (int i = 0; i < item.n_scored; ++i) logit_rows_.push_back(first_row + item.first_scored + i);
+    for (int i = 0; item.wants_logits && i <= item.n_guesses; ++i) logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
     if (!sequence.decoding()) prompt_rows_ += static_cast<uint64_t>(item.n_tokens);
   }
   const size_t of_table = segments_.size();

@@ -14,6 +14,8 @@ constexpr size_t kHeaderBytes = 12;
 
 size_t padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
+size_t entry_size(const TokenLogprobs& entry) { return (3 + 2 * static_cast<size_t>(entry.n_top)) * sizeof(uint32_t); }
+
 }  // namespace
 
 template <typename T>
@@ -50,23 +52,39 @@ void EventWriter::piece(Section section, std::string_view text, int n_tokens,
                         std::span<const TokenLogprobs> logprobs) {
   size_t size = 2 * sizeof(uint32_t) + padded(text.size());
   if (!logprobs.empty()) size += sizeof(uint32_t);
-  for (const TokenLogprobs& entry : logprobs)
-    size += (3 + 2 * static_cast<size_t>(entry.n_top)) * sizeof(uint32_t);
+  for (const TokenLogprobs& entry : logprobs) size += entry_size(entry);
   begin(EventKind::kText, static_cast<uint8_t>(section), logprobs.empty() ? 0 : 1, size);
   put(static_cast<uint32_t>(n_tokens));
   put(static_cast<uint32_t>(text.size()));
   put_bytes(text);
   if (logprobs.empty()) return;
   put(static_cast<uint32_t>(logprobs.size()));
-  for (const TokenLogprobs& entry : logprobs) {
-    put(entry.token);
-    put(entry.logprob);
-    put(static_cast<uint32_t>(entry.n_top));
-    for (int i = 0; i < entry.n_top; ++i) {
-      put(entry.top[i].token);
-      put(entry.top[i].logprob);
-    }
+  for (const TokenLogprobs& entry : logprobs) put_entry(entry);
+}
+
+void EventWriter::put_entry(const TokenLogprobs& entry) {
+  put(entry.token);
+  put(entry.logprob);
+  put(static_cast<uint32_t>(entry.n_top));
+  for (int i = 0; i < entry.n_top; ++i) {
+    put(entry.top[i].token);
+    put(entry.top[i].logprob);
   }
+}
+
+void EventWriter::prompt(int first, std::span<const TokenLogprobs* const> logprobs) {
+  size_t size = 2 * sizeof(uint32_t);
+  for (const TokenLogprobs* entry : logprobs) size += entry_size(*entry);
+  begin(EventKind::kPrompt, 0, 0, size);
+  put(static_cast<uint32_t>(first));
+  put(static_cast<uint32_t>(logprobs.size()));
+  for (const TokenLogprobs* entry : logprobs) put_entry(*entry);
+}
+
+void EventWriter::token(TokenId token) {
+  begin(EventKind::kTokens, 0, 0, 2 * sizeof(uint32_t));
+  put(uint32_t{1});
+  put(token);
 }
 
 void EventWriter::finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens,

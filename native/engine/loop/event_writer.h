@@ -20,6 +20,9 @@ class EventWriter final : public PieceSink {
   void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms);
   void piece(Section section, std::string_view text, int n_tokens,
              std::span<const TokenLogprobs> logprobs) override;
+  // Of the prompt's tokens from position `first` on.
+  void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
+  void token(TokenId token);
   void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,
                 float prefill_ms, float decode_ms);
   void failed(FailureCode code, std::string_view message);
@@ -28,6 +31,7 @@ class EventWriter final : public PieceSink {
   // `size`: bytes that will follow the header.
   void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
   void put_bytes(std::string_view bytes);   // padded to 4
+  void put_entry(const TokenLogprobs& entry);
   template <typename T>
   void put(T value);
 

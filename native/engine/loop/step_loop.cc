@@ -157,10 +157,14 @@ std::optional<Clock::time_point> StepLoop::complete() {
   const float* logits = step.logits;
   std::span<const int32_t> tasks = samples_.tasks();
   for (const StepPlan::Item& item : step.plan->items) {
+    const auto n_scored = static_cast<size_t>(item.n_scored);
+    acceptor_.take_scores(item, tasks.first(n_scored));
+    tasks = tasks.subspan(n_scored);
+    logits += n_scored * static_cast<size_t>(model_.params().n_vocab);
     if (item.ends() && item.sequence->state != SequenceState::kEnded)
       requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
     if (!item.wants_logits) continue;
-    const auto n_rows = static_cast<size_t>(item.logit_rows());
+    const auto n_rows = static_cast<size_t>(1 + item.n_guesses);
     acceptor_.take(item, logits, tasks.first(n_rows));
     tasks = tasks.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);

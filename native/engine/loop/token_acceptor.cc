@@ -42,6 +42,20 @@ void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::s
   else take_tokens(sequence, rows);
 }
 
+void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks) {
+  Sequence& sequence = *item.sequence;
+  if (tasks.empty() || sequence.state == SequenceState::kEnded) return;
+  scores_.clear();
+  for (const int32_t task : tasks) {
+    const SampleResult* const found = task >= 0 ? parts_.samples.result(task) : nullptr;
+    if (!found || found->token == kNoToken)
+      return parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed values that are not finite numbers");
+    scores_.push_back(found);
+  }
+  EventWriter(parts_.requests.records_of(sequence.request), sequence.request.id, 0).prompt(sequence.n_scored + 1, scores_);
+  sequence.n_scored += item.n_scored;
+}
+
 // Of choices that come into being here. All forks take their pages before any choice can end and give them back.
 void TokenAcceptor::take_first_tokens(Request& request, const float* logits) {
   const auto n = static_cast<size_t>(request.params.n);
@@ -143,6 +157,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
+  if (params.return_tokens) writer.token(token);
   if (is_right) parts_.scheduler.keep_guess(sequence);
   if (rows.writes_later) return parts_.texts.write_later(sequence, token, logprobs), true;
 

@@ -39,6 +39,8 @@ class TokenAcceptor {
   // Takes the tokens of an item that wanted logits: one sequence's, or at the end of the prompt every choice's.
   // `tasks`: what SampleRequests has for each of its rows.
   void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
+  // Tells the log-probabilities of the prompt's tokens that an item has computed; `tasks`: of its scored rows.
+  void take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks);
 
  private:
   // What a sequence takes its tokens from: the row of its newest token, and one behind each guess.
@@ -61,6 +63,7 @@ class TokenAcceptor {
 
   const AcceptorParts parts_;
   const TokenDirector director_;
+  std::vector<const TokenLogprobs*> scores_;   // scratch
   const int max_context_, row_width_;
   const bool may_write_later_;
 };

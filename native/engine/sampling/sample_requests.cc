@@ -14,7 +14,8 @@ SampleTask task_of(const Sequence& sequence, const float* logits, int n_behind, 
   const SamplingParams& sampling = params.sampling;
   SampleTask task = sample_task(logits, sampling, sequence.counts, sampling.stream + static_cast<uint32_t>(sequence.choice),
                                 static_cast<uint64_t>(sequence.generated() + n_behind), constraint);
-  if (params.marker_bans.any()) task.banned = sequence.text.banned(params.marker_bans);
+  const MarkerBans& bans = sequence.generated() + n_behind < params.min_tokens ? params.early_bans : params.marker_bans;
+  if (bans.any()) task.banned = sequence.text.banned(bans);
   return task;
 }
 
@@ -35,6 +36,7 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
   tasks_.clear();
   const float* row = logits;
   for (const StepPlan::Item& item : plan.items) {
+    row = request_scores(item, row);
     if (!item.wants_logits) continue;
     const Request& request = item.sequence->request;
     // Choices that are yet to come are asked for once they are there. Who has ended since the step began is left out.
@@ -42,10 +44,25 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
     const bool has_ended = item.sequence->state == SequenceState::kEnded;
     tasks_.push_back(forks || has_ended ? kNotRequested : request_next(*item.sequence, row));
     tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_guesses), kNotRequested);
-    row += static_cast<size_t>(item.logit_rows()) * row_width_;
+    row += static_cast<size_t>(1 + item.n_guesses) * row_width_;
   }
   request_behind_guesses(plan, logits);
   sampler_.begin();
+}
+
+// Of the prompt's rows in this step: the answer is given, what it comes with is asked for. Returns where the rows go on.
+const float* SampleRequests::request_scores(const StepPlan::Item& item, const float* row) {
+  const Sequence& sequence = *item.sequence;
+  const bool has_ended = sequence.state == SequenceState::kEnded;
+  for (int i = 0; i < item.n_scored; ++i, row += row_width_) {
+    SampleTask task;
+    task.logits = row;
+    task.temperature = 0;
+    task.n_top = sequence.request.params.sampling.prompt_logprobs;
+    task.allowed = std::span(sequence.tokens).subspan(static_cast<size_t>(sequence.n_scored + i) + 1, 1);
+    tasks_.push_back(has_ended ? kNotRequested : sampler_.add(task));
+  }
+  return row;
 }
 
 // Where the tokens before a row do not change how it is sampled. These come after the next tokens of all sequences: a

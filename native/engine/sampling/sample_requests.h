@@ -41,6 +41,7 @@ class SampleRequests {
   Constraints::Outcome sample(Sequence& sequence, const float* logits, const SampleResult* known, const SampleResult*& chosen);
 
  private:
+  const float* request_scores(const StepPlan::Item& item, const float* row);
   int32_t request_next(Sequence& sequence, const float* logits);
   void request_behind_guesses(const StepPlan& plan, const float* logits);
 

@@ -50,6 +50,8 @@ Status check_sampling(const SamplingParams& params, int n_vocab) {
   if (params.top_k < 0) return invalid("top_k must be at least 0 (0 = off)");
   if (params.top_logprobs < -1 || params.top_logprobs > kMaxTopLogprobs)
     return invalid("top_logprobs must be from -1 (none) to " + std::to_string(kMaxTopLogprobs));
+  if (params.prompt_logprobs < -1 || params.prompt_logprobs > kMaxTopLogprobs)
+    return invalid("prompt_logprobs must be from -1 (none) to " + std::to_string(kMaxTopLogprobs));
   if (params.logit_bias.size() > static_cast<size_t>(kMaxLogitBias))
     return invalid("logit_bias has more than " + std::to_string(kMaxLogitBias) + " entries");
   std::set<TokenId> banned;
@@ -159,7 +161,10 @@ Status check_output(const GenerationRequest& request) {
     case OutputKind::kNothing:
       if (request.max_tokens != 0) return invalid("max_tokens must be 0 where nothing is wanted");
       return {};
-    case OutputKind::kLogprobs: return Error{ErrorCode::kUnsupported, "output: log-probabilities of given tokens are not supported"};
+    case OutputKind::kLogprobs:
+      if (request.max_tokens != 0) return invalid("max_tokens must be 0 where the prompt's log-probabilities alone are wanted");
+      if (request.sampling.prompt_logprobs < 0) return invalid("prompt_logprobs must be at least 0 where nothing else is wanted");
+      return {};
     case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
   }
   return invalid("output is no kind of output");
@@ -233,6 +238,10 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_stops(request, n_vocab); !status) return status;
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
   if (Status status = check_bans(request.marker_bans, n_vocab); !status) return status;
+  if (!request.spans.empty() && request.sampling.prompt_logprobs >= 0)
+    return Error{ErrorCode::kUnsupported, "prompt_logprobs: positions of embeddings have no probability"};
+  if (request.min_tokens < 0 || request.min_tokens > std::max(request.max_tokens, 0))
+    return invalid("min_tokens must be from 0 to max_tokens, which is " + std::to_string(request.max_tokens));
   if (request.max_repeats < 0 || request.max_repeats > kMaxRepeats)
     return invalid("max_repeats must be from 0 (off) to " + std::to_string(kMaxRepeats));
   if (request.format_head.size() > static_cast<size_t>(kMaxCallTokens))

@@ -20,7 +20,21 @@ bool may_be_admitted(const Sequence& sequence) { return sequence.request.inputs_
 
 // Somebody waits for its first token: not for a prompt that is computed for the prefix cache alone.
 bool awaits_first_token(const Sequence& sequence) {
-  return sequence.generated() == 0 && sequence.request.params.output != OutputKind::kNothing;
+  return sequence.generated() == 0 && sequence.request.params.output == OutputKind::kTokens;
+}
+
+// Of the next `n_tokens`, the rows whose logits are wanted for the token behind each.
+int scored_rows(const Sequence& sequence, int n_tokens) {
+  if (!sequence.scores()) return 0;
+  const int from = std::max(sequence.n_scored, sequence.n_computed), to = std::min(sequence.n_computed + n_tokens, sequence.n_prompt - 1);
+  return std::max(to - from, 0);
+}
+
+// The rows of logits these take beyond the one that each sequence may have.
+int rows_for_scores(const Sequence& sequence, int n_tokens) {
+  const int rows = scored_rows(sequence, n_tokens);
+  const bool has_last = n_tokens == sequence.remaining() && sequence.request.params.output == OutputKind::kTokens;
+  return has_last ? rows : std::max(rows - 1, 0);
 }
 
 void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
@@ -71,6 +85,7 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
   suspend_held_up();
   extend_windows();
   count_kept_places();
+  score_rows_left_ = std::max(limits_.max_logit_rows, limits_.max_sequences) - std::max(max_sequences_, static_cast<int>(running_.size()));
   serve_claims();
   plan_.n_decodes = plan_.n_ahead = 0;
   plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_beside_decodes));
@@ -219,7 +234,9 @@ bool Scheduler::plan_first_tokens(int budget) {
     if (!awaits_first_token(*sequence) || places_of(sequence->request.params.organization) > 1) continue;
     go_on_from_cache(*sequence);
     const int n_tokens = sequence->remaining();
-    if (n_tokens > std::min(budget, writable(*sequence))) continue;
+    sequence->n_planned = 0;
+    if (n_tokens > std::min(budget, writable(*sequence)) || scorable(*sequence, n_tokens) < n_tokens) continue;
+    score_rows_left_ -= rows_for_scores(*sequence, n_tokens);
     sequence->n_planned = n_tokens;
     if (plan_item(*sequence, n_tokens)) budget -= n_tokens;
   }
@@ -231,6 +248,8 @@ bool Scheduler::plan_first_tokens(int budget) {
 bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   const bool is_last = n_tokens == sequence.remaining();
   StepPlan::Item item{&sequence, n_tokens, is_last, is_last && sequence.request.params.output == OutputKind::kTokens};
+  item.n_scored = scored_rows(sequence, n_tokens);
+  item.first_scored = std::max(sequence.n_scored - sequence.n_computed, 0);
   if (has_slots() && !plan_pieces(sequence, item)) {
     sequence.n_planned = 0;   // its turn comes when others have left theirs
     return false;
@@ -360,7 +379,8 @@ int Scheduler::share_out(int budget, bool may_admit) {
 // Returns how many of the step's tokens that took: more than `n_tokens` where a span may not be cut.
 int Scheduler::give(Sequence& sequence, int n_tokens) {
   const int most = std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
-  const int given = whole_spans(sequence, std::min(n_tokens, most), most);
+  const int given = scorable(sequence, whole_spans(sequence, std::min(n_tokens, most), most));
+  score_rows_left_ -= rows_for_scores(sequence, sequence.n_planned + given) - rows_for_scores(sequence, sequence.n_planned);
   sequence.n_planned += given;
   rows_left_ -= given;
   return given;
@@ -376,6 +396,19 @@ int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) con
   return span->end() - begin <= most ? span->end() - begin : span->first - begin;
 }
 
+// Of the next `n_tokens` behind those that are planned, as many as there are rows of logits for.
+int Scheduler::scorable(const Sequence& sequence, int n_tokens) const {
+  if (!sequence.scores()) return n_tokens;
+  const int planned = sequence.n_planned, before = rows_for_scores(sequence, planned);
+  const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
+  if (n_tokens <= 0 || fits(n_tokens)) return std::max(n_tokens, 0);
+  // One more token is one more row, but for the last, which is two.
+  const int untold = std::max(sequence.n_scored - sequence.n_computed - planned, 0);
+  int n = std::min(n_tokens - 1, untold + score_rows_left_ + 1);
+  while (n > 0 && !fits(n)) --n;
+  return n;
+}
+
 // Tokens that must be computed at once.
 int Scheduler::least_piece(const Sequence& sequence) const {
   const InputSpan* span = span_across(sequence.request.params.spans, sequence.n_computed + 1);
@@ -384,7 +417,7 @@ int Scheduler::least_piece(const Sequence& sequence) const {
 
 bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
   const int begin = sequence.n_computed;
-  if (!uses_cache(sequence) || begin != sequence.n_indexed * kPageTokens) return false;
+  if (!uses_cache(sequence) || sequence.scores() || begin != sequence.n_indexed * kPageTokens) return false;
   if (begin + kPageTokens >= sequence.length()) return false;
   const auto index = static_cast<size_t>(sequence.n_indexed);
   for (const Sequence* other : prompts_) {
@@ -490,7 +523,8 @@ int Scheduler::make_guess_room(const StepPlan::Item& item, int n_guesses) {
 int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
   StepPlan::Item& item = plan_.items[static_cast<size_t>(&planned - plan_.items.data())];
   Sequence& sequence = *item.sequence;
-  const auto n_logits = static_cast<int>(std::ranges::count_if(plan_.items, &StepPlan::Item::wants_logits)) + plan_.n_guesses;
+  int n_logits = 0;
+  for (const StepPlan::Item& other : plan_.items) n_logits += other.logit_rows();
   int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
   if (n <= 0 || (has_slots() && cache_.slots().available() == 0)) return 0;
   n = make_guess_room(item, n);

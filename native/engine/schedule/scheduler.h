@@ -24,6 +24,8 @@
 //     with a window: for one window and a step) plus one for each running sequence. Admission is at the step that
 //     computes the first piece. A request of n choices is given up to n places at once; choices beyond wait their
 //     organization's turn one by one.
+// A prompt whose tokens' probabilities are wanted gets no further in a step than there are rows of logits beyond one for
+// each sequence that may run. It takes nothing from the prefix cache, which has no logits, and leaves its pages there.
 // A bidirectional span is computed in one piece, even if it exceeds its prompt's share. One that does not fit beside the
 // decodes gets a step of its own, as first tokens do.
 // A prompt whose next page another sequence computes in this very step waits for it and takes the page
@@ -76,8 +78,10 @@ struct StepPlan {
     bool wants_logits;   // of that token
     int n_guesses = 0;   // rows behind it, logits wanted of each
     int first_piece = 0, n_pieces = 0;   // of `pieces`; none where there is no recurrent state
+    int n_scored = 0;    // rows of the prompt, one behind the other, whose logits are wanted for the token behind each
+    int first_scored = 0;                // the first of these, among its tokens
     bool ends() const { return is_last && !wants_logits; }   // the sequence is complete with this step
-    int logit_rows() const { return wants_logits ? 1 + n_guesses : 0; }
+    int logit_rows() const { return n_scored + (wants_logits ? 1 + n_guesses : 0); }
   };
   struct PageCopy {
     PageId from, to;
@@ -211,6 +215,7 @@ class Scheduler {
   void drop_guess_slots();
   void release_slots(Sequence& sequence);
   int whole_spans(const Sequence& sequence, int n_tokens, int most) const;
+  int scorable(const Sequence& sequence, int n_tokens) const;
   int least_piece(const Sequence& sequence) const;
   bool plan_long_span();
   void index_pages(Sequence& sequence);
@@ -229,6 +234,7 @@ class Scheduler {
   std::vector<Sequence*> victims_;     // scratch of make_way
   StepPlan plan_;
   int rows_left_ = 0;                  // that the step being planned has room for: bidirectional spans go beyond their share
+  int score_rows_left_ = 0;            // rows of logits in that step beyond one for each sequence that may run
   int kept_places_ = 0;                // sum over running requests
   int steps_since_first_tokens_ = kStepsBetween;
   bool preempted_now_ = false;         // this step: then nothing is admitted, it would thrash

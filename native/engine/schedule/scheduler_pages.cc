@@ -77,7 +77,7 @@ int Scheduler::cached_end(const Sequence& sequence) const {
 // Goes on with pages that hold what the sequence would compute next. Its last token is always computed:
 // somebody has to produce the logits. Returns how many tokens that saves.
 int Scheduler::take_cached_pages(Sequence& sequence) {
-  if (!uses_cache(sequence) || sequence.n_computed != sequence.n_indexed * kPageTokens) return 0;
+  if (!uses_cache(sequence) || sequence.scores() || sequence.n_computed != sequence.n_indexed * kPageTokens) return 0;
   const int before = sequence.n_computed, end = cached_end(sequence), first_seen = first_seen_page(end * kPageTokens);
   const PagePool& pool = cache_.pool();
   for (; sequence.n_indexed < end; ++sequence.n_indexed) {

@@ -68,7 +68,8 @@ Sequence::Sequence(Request& owner, int choice_index)
     : request(owner),
       choice(choice_index),
       n_prompt(static_cast<int>(owner.params.prompt.size())),
-      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs()),
+      n_scored(choice_index == 0 && owner.params.sampling.prompt_logprobs >= 0 ? 0 : n_prompt),
+      text(owner.params.reasoning, owner.params.calls, owner.params.stop, owner.wants_logprobs(), owner.params.min_tokens),
       repetition(owner.params.max_repeats),
       call_due(!owner.params.calls.required.empty()),
       format_due(owner.params.format != nullptr && !call_due) {

@@ -79,6 +79,7 @@ struct Sequence {
   int n_indexed = 0;          // leading pages known to the prefix cache
   int n_unseen = 0;           // window pages before this one are given back: no row sees them any more
   int n_planned = 0;          // tokens the step being planned computes
+  int n_scored = 0;           // rows of its prompt before this one want no logits for what follows them
   // Where the model has recurrent state: the slot of it behind n_computed tokens, and behind the guesses of the step under
   // way. kNoSlot: there is none.
   SlotId slot = kNoSlot, guess_slot = kNoSlot;
@@ -109,6 +110,8 @@ struct Sequence {
   int generated() const { return length() - n_prompt; }
   std::span<const TokenId> answer() const { return std::span(tokens).subspan(static_cast<size_t>(n_prompt)); }
   int remaining() const { return length() - n_computed; }
+  // Rows of its prompt whose logits say what the next token's probability is, as long as somebody wants to know.
+  bool scores() const { return n_scored < n_prompt - 1; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
   uint64_t order() const;     // older first; unique
   // Of the model's KvLayout.

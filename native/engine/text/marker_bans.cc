@@ -23,4 +23,15 @@ MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& t
   return bans;
 }
 
+MarkerBans make_early_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
+  const MarkerBans& bans = request.marker_bans;
+  const auto list = [&](const std::vector<TokenId>& of_place) {
+    std::vector<TokenId> banned = bans.any() ? of_place : request.sampling.banned;
+    banned.insert(banned.end(), request.stop_tokens.begin(), request.stop_tokens.end());
+    if (!request.ignore_eos) banned.insert(banned.end(), tokenizer.end_of_generation().begin(), tokenizer.end_of_generation().end());
+    return banned;
+  };
+  return {list(bans.undecided), list(bans.reasoning), list(bans.content), list(bans.call)};
+}
+
 }  // namespace monolith

@@ -11,6 +11,9 @@ namespace monolith {
 // For a request whose sampling, reasoning and calls are set.
 MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer);
 
+// The same, with all that ends the generation: for a request whose marker_bans are set, until it has min_tokens.
+MarkerBans make_early_bans(const GenerationRequest& request, const Tokenizer& tokenizer);
+
 // Whether what comes behind this token may be in another list than what comes before it.
 inline bool is_marker(const GenerationRequest& request, TokenId token) {
   return token == request.reasoning.open.token || token == request.reasoning.close.token || token == request.calls.open.token ||

@@ -22,8 +22,8 @@ size_t before_line_breaks(std::string_view text, size_t length) {
 }  // namespace
 
 TextStage::TextStage(const ReasoningParams& reasoning, const CallParams& calls, const std::vector<std::string>& stop,
-                     bool with_logprobs)
-    : with_logprobs_(with_logprobs) {
+                     bool with_logprobs, int stops_behind)
+    : stops_behind_(stops_behind), with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
   const auto trimmed = [](const std::string& text) {   // of white space that is skipped anyway
     return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
@@ -77,6 +77,8 @@ bool TextStage::would_spill_into_content(std::string_view bytes) const {
 int TextStage::take(TokenId token, std::string_view bytes, std::string_view spelling, const TokenLogprobs* logprobs,
                     PieceSink& sink) {
   if (phase_ == Phase::kStopped) return -1;
+  stops_held_ = stops_behind_ > 0;
+  if (stops_held_) --stops_behind_;
   if (phase_ == Phase::kCall) return take_in_call(token, spelling, logprobs, sink);
   if (token == call_open_token_ && phase_ != Phase::kReasoning) {
     if (const int stop = take_call_marker(spelling, logprobs, sink); stop >= 0) return stop;
@@ -254,7 +256,7 @@ bool TextStage::scan_reasoning(PieceSink& sink) {
 int TextStage::scan_content(PieceSink& sink) {
   if (skips_line_breaks_) skip_line_breaks(text_.size());
   const bool may_open = only_at_start_ ? at_start_ : !call_open_text_.empty();
-  if (stops_.empty() && !may_open) scanned_ = text_.size();
+  if ((stops_.empty() || stops_held_) && !may_open) scanned_ = text_.size();
   while (scanned_ < text_.size()) {
     const char byte = text_[scanned_++];
     if (opens_call(byte)) {
@@ -263,7 +265,7 @@ int TextStage::scan_content(PieceSink& sink) {
       return -1;
     }
     int found = -1;
-    for (size_t i = 0; i < stops_.size(); ++i) {
+    for (size_t i = 0; i < stops_.size() && !stops_held_; ++i) {
       if (!stops_[i].advance(byte)) continue;
       if (found < 0 || stops_[i].size() > stops_[static_cast<size_t>(found)].size()) found = static_cast<int>(i);
     }

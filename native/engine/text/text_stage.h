@@ -50,8 +50,9 @@ class PieceSink {
 
 class TextStage {
  public:
+  // `stops_behind`: so many tokens are read before stop strings are looked for.
   TextStage(const ReasoningParams& reasoning, const CallParams& calls, const std::vector<std::string>& stop,
-            bool with_logprobs);
+            bool with_logprobs, int stops_behind = 0);
 
   // One generated token. `bytes` is what it renders as. `logprobs` may be null unless the stage was made
   // with them. Returns the index of the stop string found, or -1.
@@ -132,6 +133,8 @@ class TextStage {
   size_t open_matched_ = 0;
   TextPattern close_text_;             // the same for the close marker
   std::vector<TextPattern> stops_;
+  int stops_behind_;                   // tokens still to be read before these are looked for
+  bool stops_held_ = false;            // the token that was read last is one of them
   TokenId call_open_token_ = kNoToken, call_close_token_ = kNoToken;
   TextPattern call_open_text_, call_close_text_;   // empty unless found by spelling
   bool only_at_start_ = false;         // a call opens there or nowhere

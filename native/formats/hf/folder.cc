@@ -94,6 +94,12 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   const auto table_rows = translate_tensors(tensors, *translated, file);
   if (!table_rows) return table_rows.error();
 
+  const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
+  file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
+  if (translated->architecture->family == Family::kEagle) {   // its tokens are another model's
+    file.own(std::move(mapped), config->bytes());
+    return std::move(file).build();
+  }
   auto tokenizer = JsonFile::read(folder, "tokenizer.json");
   if (!tokenizer) return tokenizer.error();
   auto settings = JsonFile::read(folder, "tokenizer_config.json", true);
@@ -105,8 +111,6 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
                                           *table_rows, file);
       !status)
     return status.error();
-  const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
-  file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
   file.own(std::move(mapped), config->bytes() + tokenizer->bytes() + settings->bytes() + generation->bytes());
   return std::move(file).build();
 }

@@ -2,6 +2,7 @@
 
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes } from './api-keys.js';
+import { budgetRoutes } from './budget.js';
 import { limitRoutes } from './limits.js';
 import { modelRoutes } from './models.js';
 import { auditLogRoutes } from './audit-log.js';
@@ -36,6 +37,7 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...budgetRoutes(deps),
     ...requestRoutes(deps),
   ];
 }

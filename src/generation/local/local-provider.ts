@@ -9,11 +9,12 @@ import { apiError } from '../../errors.js';
 import { exactly, type TokenCount } from '../../shared/token-count.js';
 import { VERSION } from '../../version.js';
 import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
-import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
+import type { Asker, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
 import { extentOf } from './prompt-extent.js';
 import { PromptImages } from './prompt-images.js';
+import { EngineVocabulary } from './raw-prompt.js';
 import { Prompter, type Prompt } from './prompter.js';
 import { answerHead, closeText, reasoningBudget } from './reasoning.js';
 import { RequestEvents, type EventRules } from './request-events.js';
@@ -29,6 +30,7 @@ export class LocalProvider implements Provider {
   /** Over the engine's build, the weights and the kernels. */
   readonly fingerprint: string;
   readonly reasons: boolean;
+  readonly vocabulary: Vocabulary;
   readonly decodesImages: boolean;
   readonly #grammarSettings: GrammarSettings;
   readonly #texts: TokenTexts;
@@ -43,6 +45,7 @@ export class LocalProvider implements Provider {
     this.decodesImages = this.images !== null;
     this.#grammarSettings = { ...limits.grammar, whiteSpace: model.white_space ?? limits.grammar.whiteSpace };
     this.#texts = new TokenTexts(engine);
+    this.vocabulary = new EngineVocabulary(engine, this.#texts);
     const identity = [VERSION, engine.fileHash, engine.backend.name, engine.backend.isa].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
   }
@@ -53,6 +56,10 @@ export class LocalProvider implements Provider {
         throw apiError('invalid_value', `logit_bias: ${token} is not a token of this model.`, 'logit_bias');
       }
     }
+    for (const token of request.stopTokens ?? []) {
+      if (token >= this.engine.info.vocabulary) throw apiError('invalid_value', `stop_token_ids: ${token} is not a token of this model.`, 'stop_token_ids');
+    }
+    if (request.raw !== undefined) this.prompter.raw.check(request.raw);
     if (this.images !== null || this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;
@@ -75,6 +82,8 @@ export class LocalProvider implements Provider {
     const room = this.contextWindow - promptTokens;
     const asked = request.maxTokens ?? Infinity;
     const maxTokens = Math.min(asked, this.maxOutputTokens, room);
+    if ((request.minTokens ?? 0) > maxTokens) throw apiError('invalid_value', `min_tokens: ${request.minTokens} tokens do not fit; this answer may have ${maxTokens}.`, 'min_tokens');
+    if (request.promptLogprobs != null && images.length > 0) throw apiError('unsupported_value', 'prompt_logprobs: a prompt with images has none.', 'prompt_logprobs');
     const options = this.#submitOptions(request, prompt, images, grammars, maxTokens, asker.organization, await this.prompter.closingTokens());
     const tools = callableTools(request);
     const { markers } = this.prompter;
@@ -87,7 +96,7 @@ export class LocalProvider implements Provider {
     };
     const { promptParam } = request;
     return {
-      promptTokens: exactly(promptTokens), maxTokens, cappedByContext: maxTokens === room && room < asked, n: request.n, leftOut: grammars.leftOut,
+      promptTokens: exactly(promptTokens), promptIds: prompt.tokens, maxTokens, cappedByContext: maxTokens === room && room < asked, n: request.n, leftOut: grammars.leftOut,
       start: (onEvent) => this.#start(options, rules, onEvent, promptParam),
     };
   }
@@ -98,7 +107,7 @@ export class LocalProvider implements Provider {
   }
 
   #submitOptions(request: GenerationRequest, prompt: Prompt, images: readonly NativeImage[], grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
-    const { sampling } = request;
+    const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
     // What rules bind ends by them, and may repeat itself until then: a row of zeros, an id of one digit.
@@ -110,7 +119,7 @@ export class LocalProvider implements Provider {
     return {
       prompt: prompt.tokens,
       images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
-      output: maxTokens > 0 ? 'tokens' : 'nothing',
+      output: maxTokens > 0 ? 'tokens' : request.promptLogprobs != null ? 'logprobs' : 'nothing',
       organization,
       n: request.n,
       maxTokens,
@@ -125,15 +134,19 @@ export class LocalProvider implements Provider {
       logitBias: sampling.logitBias ?? [],
       topLogprobs: request.topLogprobs ?? -1,
       stop: request.stop,
-      stopTokens: [],
+      promptLogprobs: request.promptLogprobs ?? -1,
+      minTokens: request.minTokens ?? 0,
+      returnTokens: request.returnTokens === true,
+      stopTokens: [...(request.stopTokens ?? [])],
       ignoreEos: request.ignoreEos,
       // Who writes in channels ends every part with what else closes the reasoning.
-      markersInPlace: markers?.turn === undefined,
-      ...(this.model.max_repeats == null || request.ignoreEos || bound ? {} : { maxRepeats: this.model.max_repeats }),
+      markersInPlace: raw === undefined && markers?.turn === undefined,
+      ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined ? {} : { maxRepeats: this.model.max_repeats }),
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
-      reasoning: markers === null ? null : {
+      // Without the template nothing is a turn, and nothing reasoning or a call.
+      reasoning: markers === null || raw !== undefined ? null : {
         open: markers.open,
         close: markers.close,
         startsInside: prompt.reasoning !== null,
@@ -141,7 +154,7 @@ export class LocalProvider implements Provider {
         budget: request.reasoningBudget ?? reasoningBudget(this.prompter.effort(request), maxTokens, closing),
         closeText: closeText(markers, callDue || formatHead !== '' ? 'call' : 'answer'),
       },
-      calls: callOptions(request, dialect.syntax, grammars.calls, markers?.turn === undefined),
+      calls: callOptions(request, dialect.syntax, grammars.calls, raw === undefined && markers?.turn === undefined),
       format,
       formatHead,
     };

@@ -1,10 +1,10 @@
 // How much text a request brings, known before any of it is rendered. Pure; linear in the number of messages,
 // not in their length.
 import { schemaCharacters } from '../output-format.js';
-import type { Content, GenerationRequest, Message } from '../types.js';
+import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js';
 
 /** What of a request its prompt's length depends on. */
-type Extensive = Pick<GenerationRequest, 'messages' | 'tools'>;
+type Extensive = Pick<GenerationRequest, 'messages' | 'tools' | 'raw'>;
 
 export interface Extent {
   /** All text of the client that the prompt shows whatever the template. */
@@ -17,7 +17,8 @@ export interface Extent {
   readonly turns: number;
 }
 
-export function extentOf({ messages, tools }: Extensive): Extent {
+export function extentOf({ messages, tools, raw }: Extensive): Extent {
+  if (raw !== undefined) return extentOfRaw(raw);
   let contents = 0;
   let reasoning = 0;
   let parts = 0;
@@ -34,6 +35,13 @@ export function extentOf({ messages, tools }: Extensive): Extent {
   }
   const characters = contents + parts;
   return { characters, weight: characters + reasoning, parts, turns };
+}
+
+/** Tokens are no longer looked at than a text of one character each. */
+function extentOfRaw(raw: RawPrompt): Extent {
+  if (raw.kind === 'tokens') return { characters: 0, weight: raw.tokens.length, parts: 0, turns: raw.tokens.length };
+  const characters = raw.text.length + (raw.suffix?.length ?? 0);
+  return { characters, weight: characters, parts: 0, turns: 0 };
 }
 
 function lengthOf(content: Content | null): number {

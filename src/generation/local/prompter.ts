@@ -10,6 +10,7 @@ import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import type { PromptImages } from './prompt-images.js';
 import { PromptWriter } from './prompt-writer.js';
+import { RawPrompts } from './raw-prompt.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
 import { closeText, findMarkers, openReasoning, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
 import { startersOf } from './shield.js';
@@ -58,6 +59,7 @@ export class Prompter {
   readonly dialect: ToolDialect;
   /** Prompt plus output, in tokens. */
   readonly contextWindow: number;
+  readonly raw: RawPrompts;
   readonly #writer: PromptWriter;
   #longestToken: number | null = null;      // bytes; known after the first huge prompt
   #closingTokens: number | null = null;     // known after the first request
@@ -71,6 +73,7 @@ export class Prompter {
     this.markers = findMarkers(source, hasToken);
     this.dialect = findDialect(this.template, hasToken);
     this.contextWindow = Math.min(engine.maxContext, model.context_window ?? Infinity);
+    this.raw = new RawPrompts(engine, model.id);
     this.#writer = new PromptWriter(this.template, this.dialect, this.markers, startersOf(info.specialTokens), images !== null);
   }
 
@@ -150,6 +153,10 @@ export class Prompter {
   }
 
   async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
+    if (request.raw !== undefined) {
+      const tokens = await this.raw.tokens(request.raw);
+      return { tokens, images: [], length: tokens.length, reasoning: null };
+    }
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
     const whole = this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
     return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, extent);

@@ -34,6 +34,12 @@ export class RequestEvents {
       case 'started':
         this.emit({ type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs });
         return;
+      case 'prompt':
+        this.emit({ type: 'prompt', first: event.first, logprobs: event.logprobs.map((entry) => this.texts.ofPrompt(entry)) });
+        return;
+      case 'tokens':
+        this.emit(event);
+        return;
       case 'text':
         this.#text(event);
         return;

@@ -1,5 +1,5 @@
 // Spelling and bytes of single tokens, for logprobs. Event-loop thread only.
-import type { Logprob, TokenLogprob } from '../types.js';
+import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../types.js';
 
 interface RawLogprob { token: number; logprob: number }
 
@@ -13,13 +13,28 @@ export class TokenTexts {
     return { ...this.#one(entry), top: entry.top.map((candidate) => this.#one(candidate)) };
   }
 
-  #one({ token, logprob }: RawLogprob): Logprob {
-    let text = this.#known.get(token);
+  ofPrompt(entry: RawLogprob & { top: RawLogprob[] }): PromptLogprob {
+    const one = ({ token, logprob }: RawLogprob) => ({ ...this.spell(token), logprob });
+    return { ...one(entry), top: entry.top.map(one) };
+  }
+
+  spell(id: number): SpelledToken {
+    const { token, bytes } = this.#text(id);
+    return { id, token, bytes };
+  }
+
+  #one({ token: id, logprob }: RawLogprob): Logprob {
+    const { token, bytes } = this.#text(id);
+    return { token, bytes, logprob };
+  }
+
+  #text(id: number): { token: string; bytes: number[] } {
+    let text = this.#known.get(id);
     if (text === undefined) {
-      const bytes = this.vocabulary.tokenBytes(token);
-      text = { token: new TextDecoder().decode(bytes), bytes: [...bytes] };
-      this.#known.set(token, text);
+      const bytes = this.vocabulary.tokenBytes(id);
+      text = { token: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes), bytes: [...bytes] };
+      this.#known.set(id, text);
     }
-    return { token: text.token, bytes: text.bytes, logprob };
+    return text;
   }
 }

@@ -10,7 +10,7 @@ const logprobs = z.strictObject({
   refusal: z.null(),
 });
 
-const usage = z.strictObject({
+export const usage = z.strictObject({
   prompt_tokens: count(), completion_tokens: count(), total_tokens: count(),
   prompt_tokens_details: z.strictObject({ cached_tokens: count(), audio_tokens: count() }),
   completion_tokens_details: z.strictObject({
@@ -25,6 +25,9 @@ const envelope = {
   system_fingerprint: z.string().regex(/^fp_[0-9a-f]{10}$/),
   service_tier: z.literal('default'),
 };
+
+export const promptLogprobs = z.array(z.record(z.string(), z.strictObject({ logprob: z.number(), rank: z.int().min(1).nullable(), decoded_token: z.string() })).nullable());
+export const tokenIds = z.array(count());
 
 const callId = z.string().regex(/^call_[0-9A-Za-z]{24}$/);
 const toolCall = z.strictObject({
@@ -43,8 +46,11 @@ export const chatCompletion = z.strictObject({
     }),
     logprobs: logprobs.nullable(),
     finish_reason: finishReason,
+    token_ids: tokenIds.optional(),
   })).min(1),
   usage,
+  prompt_token_ids: tokenIds.optional(),
+  prompt_logprobs: promptLogprobs.optional(),
   metadata: z.record(z.string(), z.string()).optional(),
 });
 
@@ -66,6 +72,8 @@ export const chatCompletionChunk = z.strictObject({
     }),
     logprobs: logprobs.nullable(),
     finish_reason: finishReason.nullable(),
+    token_ids: tokenIds.optional(),
   })),
+  prompt_token_ids: tokenIds.optional(),
   usage: usage.nullable().optional(),
 });

@@ -1,7 +1,8 @@
 // Generation events → the chat completions wire form, whole and streamed (contract sections 7 and 8). Pure:
 // one encoder per request, told the events in order; a wrong order throws (event-order.ts).
-import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
+import type { GenerationEvent, Logprob, PromptLogprob, TokenLogprob } from '../../generation/types.js';
 import type { Usage } from '../usage.js';
+import { finiteLogprob, wirePromptLogprobs } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
 export interface ChatEnvelope {
@@ -14,7 +15,13 @@ export interface ChatEnvelope {
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
   newCallId: () => string;
+  /** Ids of the prompt's tokens, told with those of the answer's; null: none are. */
+  promptIds: readonly number[] | null;
+  /** So many of the likeliest with each of the prompt's log-probabilities; null: these are not told. */
+  promptLogprobs: number | null;
 }
+
+export type EvaluationEvent = Extract<GenerationEvent, { type: 'prompt' | 'tokens' }>;
 
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
@@ -23,6 +30,7 @@ type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 export interface ChatEncoder {
   /** Throws if the event may not come now. */
   event(event: ChoiceEvent): void;
+  evaluation(event: EvaluationEvent): void;
 }
 
 /** What ends every stream. */
@@ -41,18 +49,15 @@ function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'to
   }
 }
 
-/** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
-const LOWEST_LOGPROB = -9999;
-
 function wireLogprob({ token, logprob, bytes }: Logprob): { token: string; logprob: number; bytes: number[] } {
-  return { token, logprob: Number.isFinite(logprob) ? Math.max(logprob, LOWEST_LOGPROB) : LOWEST_LOGPROB, bytes };
+  return { token, logprob: finiteLogprob(logprob), bytes };
 }
 
 function wireTokenLogprob(entry: TokenLogprob): object {
   return { ...wireLogprob(entry), top_logprobs: entry.top.map(wireLogprob) };
 }
 
-function wireUsage(usage: Usage): object {
+export function wireUsage(usage: Usage): object {
   return {
     prompt_tokens: usage.promptTokens,
     completion_tokens: usage.completionTokens,
@@ -69,6 +74,7 @@ interface CollectedChoice {
   reasoning: string;
   calls: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
   logprobs: object[];
+  ids: number[];
   finish: ReturnType<typeof finishReason> | null;
 }
 
@@ -76,10 +82,16 @@ interface CollectedChoice {
 export class ChatCollector implements ChatEncoder {
   readonly #order: EventOrder;
   readonly #choices: CollectedChoice[];
+  readonly #prompt: PromptLogprob[] = [];
 
   constructor(private readonly envelope: ChatEnvelope) {
     this.#order = new EventOrder(envelope.n);
-    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', calls: [], logprobs: [], finish: null }));
+    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', calls: [], logprobs: [], ids: [], finish: null }));
+  }
+
+  evaluation(event: EvaluationEvent): void {
+    if (event.type === 'prompt') this.#prompt.push(...event.logprobs);
+    else this.#choices[event.choice]?.ids.push(...event.ids);
   }
 
   event(event: ChoiceEvent): void {
@@ -107,7 +119,7 @@ export class ChatCollector implements ChatEncoder {
   /** After the last event. */
   body(usage: Usage): object {
     this.#order.complete();
-    const { id, created, model, fingerprint, wantLogprobs, includeReasoning, metadata } = this.envelope;
+    const { id, created, model, fingerprint, wantLogprobs, includeReasoning, metadata, promptIds, promptLogprobs } = this.envelope;
     return {
       id, object: 'chat.completion', created, model, system_fingerprint: fingerprint, service_tier: 'default',
       choices: this.#choices.map((choice, index) => ({
@@ -120,8 +132,11 @@ export class ChatCollector implements ChatEncoder {
         },
         logprobs: wantLogprobs ? { content: choice.logprobs, refusal: null } : null,
         finish_reason: choice.finish,
+        ...(promptIds === null ? {} : { token_ids: choice.ids }),
       })),
       usage: wireUsage(usage),
+      ...(promptIds === null ? {} : { prompt_token_ids: promptIds }),
+      ...(promptLogprobs === null ? {} : { prompt_logprobs: wirePromptLogprobs(this.#prompt, promptLogprobs) }),
       ...(metadata === null ? {} : { metadata }),
     };
   }
@@ -133,25 +148,32 @@ export class ChatCollector implements ChatEncoder {
  */
 export class ChatStreamEncoder implements ChatEncoder {
   readonly #order: EventOrder;
+  readonly #fixed: string;           // what every chunk begins with
   readonly #head: string;            // up to and including `"choices":`
   readonly #choiceHeads: string[];   // on from there, up to and including `"delta":`
-  readonly #plainEnd: string;        // what follows the delta where there is nothing more to say
-  readonly #tail: string;
+  readonly #plainEnd: string | null; // what follows the delta where there is nothing more to say; null: there always is
+  readonly #ids: number[][];         // by choice, not yet told
+  #isFirst = true;
 
-  constructor(private readonly envelope: ChatEnvelope, private readonly includeUsage: boolean, private readonly send: (data: string) => void) {
+  constructor(private readonly envelope: ChatEnvelope, private readonly told: StreamUsage, private readonly send: (data: string) => void) {
     const { id, created, model, fingerprint, n } = envelope;
     this.#order = new EventOrder(n);
-    const fixed = JSON.stringify({ id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint, service_tier: 'default' });
-    this.#head = `${fixed.slice(0, -1)},"choices":`;
+    this.#fixed = JSON.stringify({ id, object: 'chat.completion.chunk', created, model, system_fingerprint: fingerprint, service_tier: 'default' }).slice(0, -1);
+    this.#head = `${this.#fixed},"choices":`;
     this.#choiceHeads = Array.from({ length: n }, (_, index) => `${this.#head}[{"index":${index},"delta":`);
-    this.#tail = includeUsage ? '}],"usage":null}' : '}]}';
-    this.#plainEnd = `,"logprobs":null,"finish_reason":null${this.#tail}`;
+    this.#ids = Array.from({ length: n }, () => []);
+    this.#plainEnd = envelope.promptIds !== null || told.soFar !== null ? null : `,"logprobs":null,"finish_reason":null}]${this.#usage()}`;
+  }
+
+  evaluation(event: EvaluationEvent): void {
+    if (event.type === 'tokens') this.#ids[event.choice]?.push(...event.ids);
   }
 
   event(event: ChoiceEvent): void {
+    const { choice } = event;
     const isFirst = this.#order.take(event);
-    const head = this.#choiceHeads[event.choice] as string;   // the order knows no other
-    if (isFirst) this.send(`${head}{"role":"assistant","content":""}${this.#plainEnd}`);
+    const head = this.#choiceHeads[choice] as string;   // the order knows no other
+    if (isFirst) this.#begin(head);
     switch (event.type) {
       case 'text':
         this.#text(event, head);
@@ -159,36 +181,66 @@ export class ChatStreamEncoder implements ChatEncoder {
       case 'call_started': {
         // The only piece with id, type and name: the openai client refuses to see them twice.
         const call = { index: event.index, id: this.envelope.newCallId(), type: 'function', function: { name: event.name, arguments: '' } };
-        this.send(`${head}{"tool_calls":[${JSON.stringify(call)}]}${this.#plainEnd}`);
+        this.send(`${head}{"tool_calls":[${JSON.stringify(call)}]}${this.#end(choice)}`);
         break;
       }
       case 'call_arguments':
         if (event.text === '') break;
-        this.send(`${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#plainEnd}`);
+        this.send(`${head}{"tool_calls":[{"index":${event.index},"function":{"arguments":${JSON.stringify(event.text)}}}]}${this.#end(choice)}`);
         break;
       case 'call_finished':
         break;
       case 'finished':
-        this.send(`${head}{},"logprobs":null,"finish_reason":"${finishReason(event)}"${this.#tail}`);
+        this.send(`${head}{}${this.#end(choice, 'null', `"${finishReason(event)}"`)}`);
     }
   }
 
+  /** A choice's first chunk; the prompt's tokens go with the first of all. */
+  #begin(head: string): void {
+    const { promptIds } = this.envelope;
+    const delta = '{"role":"assistant","content":""}';
+    if (promptIds === null || !this.#isFirst) return this.send(`${head}${delta},"logprobs":null,"finish_reason":null}]${this.#usage()}`);
+    this.#isFirst = false;
+    this.send(`${this.#fixed},"prompt_token_ids":${JSON.stringify(promptIds)}${head.slice(this.#fixed.length)}${delta},"logprobs":null,"finish_reason":null}]${this.#usage()}`);
+  }
+
   #text(event: TextEvent, head: string): void {
-    const { text, logprobs } = event;
+    const { text, logprobs, choice } = event;
     if (event.section === 'reasoning') {
-      if (text !== '' && this.envelope.includeReasoning) this.send(`${head}{"reasoning_content":${JSON.stringify(text)}}${this.#plainEnd}`);
+      if (text !== '' && this.envelope.includeReasoning) this.send(`${head}{"reasoning_content":${JSON.stringify(text)}}${this.#end(choice)}`);
     } else if (logprobs !== null && logprobs.length > 0) {
       const content = JSON.stringify(logprobs.map(wireTokenLogprob));
-      this.send(`${head}{"content":${JSON.stringify(text)}},"logprobs":{"content":${content},"refusal":null},"finish_reason":null${this.#tail}`);
+      this.send(`${head}{"content":${JSON.stringify(text)}}${this.#end(choice, `{"content":${content},"refusal":null}`)}`);
     } else if (text !== '') {
-      this.send(`${head}{"content":${JSON.stringify(text)}}${this.#plainEnd}`);
+      this.send(`${head}{"content":${JSON.stringify(text)}}${this.#end(choice)}`);
     }
+  }
+
+  /** What follows the delta. */
+  #end(choice: number, logprobs = 'null', finish = 'null'): string {
+    if (this.#plainEnd !== null && logprobs === 'null' && finish === 'null') return this.#plainEnd;
+    const ids = this.envelope.promptIds === null ? '' : `,"token_ids":${JSON.stringify(this.#ids[choice]?.splice(0) ?? [])}`;
+    return `,"logprobs":${logprobs},"finish_reason":${finish}${ids}}]${this.#usage()}`;
+  }
+
+  #usage(): string {
+    const { soFar, atEnd } = this.told;
+    if (soFar !== null) return `,"usage":${JSON.stringify(wireUsage(soFar()))}}`;
+    return atEnd ? ',"usage":null}' : '}';
   }
 
   /** After the last event: the usage if it was asked for, and the mark that ends every stream. */
   complete(usage: Usage): void {
     this.#order.complete();
-    if (this.includeUsage) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
+    if (this.told.atEnd) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
     this.send(DONE);
   }
+}
+
+/** What a stream tells of its usage. */
+export interface StreamUsage {
+  /** In a chunk of its own. */
+  readonly atEnd: boolean;
+  /** In every chunk; null: not. */
+  readonly soFar: (() => Usage) | null;
 }

@@ -4,7 +4,7 @@
 import type { GenerationEvent } from '../../generation/types.js';
 
 /** Events that belong to one choice. */
-export type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
+export type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'prompt' | 'tokens' }>;
 
 const enum Stage { Silent, Open, InCall, Finished }
 

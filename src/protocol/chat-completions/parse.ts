@@ -3,7 +3,7 @@
 import { apiError, type ErrorCode } from '../../errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
-import { checkMetadata, toSampling, unknownFields } from '../fields.js';
+import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
@@ -20,6 +20,8 @@ export interface ChatGeneration {
   request: GenerationRequest;
   stream: boolean;
   includeUsage: boolean;
+  /** The usage so far in every chunk. */
+  continuousUsage: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
   /** `user` or `safety_identifier`: whom the client says it asks for. */
@@ -71,6 +73,7 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
       'continue_final_message needs an assistant message without tool calls at the end of messages.');
   }
   const tools = toTools(chat);
+  const maxTokens = chat.max_completion_tokens ?? chat.max_tokens ?? null;
   return {
     request: {
       model: chat.model,
@@ -78,7 +81,7 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
       continueFinal,
       sampling: toSampling(chat),
       n,
-      maxTokens: chat.max_completion_tokens ?? chat.max_tokens ?? null,
+      maxTokens,
       stop: typeof chat.stop === 'string' ? [chat.stop] : chat.stop ?? [],
       topLogprobs: chat.logprobs === true ? chat.top_logprobs ?? 0 : null,
       effort: effortOf(chat),
@@ -90,9 +93,11 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
       truncation: 'disabled',
       promptParam: 'messages',
       ignoreEos: chat.ignore_eos === true,
+      ...toEvaluation(chat, maxTokens),
     },
     stream: chat.stream === true,
     includeUsage: chat.stream_options?.include_usage === true,
+    continuousUsage: chat.stream_options?.continuous_usage_stats === true,
     includeReasoning: chat.include_reasoning !== false,
     metadata: checkMetadata(chat.metadata),
     endUser: chat.safety_identifier ?? chat.user ?? null,
@@ -139,7 +144,7 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
 }
 
 /** Throws ApiError: invalid_json_schema, invalid_value. */
-function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
+export function toFormat(asked: ChatEnvelopeFields['response_format']): OutputFormat {
   const format = namedFormat(asked);
   checkOutputFormat(format);
   return format;

@@ -11,7 +11,7 @@ import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { nameIgnored } from '../ignored.js';
-import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope } from './encode.js';
+import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope, type StreamUsage } from './encode.js';
 import { parseChat, type ChatGeneration } from './parse.js';
 
 const PATH = '/v1/chat/completions';
@@ -43,10 +43,12 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
   const envelope: ChatEnvelope = {
     id: newChatCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.asked, fingerprint: admitted.fingerprint,
     n, wantLogprobs: chat.request.topLogprobs !== null, includeReasoning: chat.includeReasoning, metadata: chat.metadata, newCallId: newToolCallId,
+    promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null, promptLogprobs: chat.request.promptLogprobs ?? null,
   };
   exchange.annotate({ stream: chat.stream });
   const guard = FormatGuard.for(chat.request.format, n);
-  const sink = chat.stream ? new StreamedAnswer(exchange, guard, envelope, chat.includeUsage) : new WholeAnswer(exchange, guard, envelope);
+  const told: StreamUsage = { atEnd: chat.includeUsage, soFar: chat.continuousUsage ? () => run.usage : null };
+  const sink = chat.stream ? new StreamedAnswer(exchange, guard, envelope, told) : new WholeAnswer(exchange, guard, envelope);
   const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
@@ -62,6 +64,7 @@ abstract class Answer implements RunSink {
 
   event(event: Parameters<RunSink['event']>[0]): void {
     if (event.type === 'started') return;
+    if (event.type === 'prompt' || event.type === 'tokens') return this.encoder.evaluation(event);
     if (this.guard !== null) {
       if (event.type === 'text') this.guard.text(event);
       else if (event.type === 'finished') this.guard.finished(event);
@@ -93,9 +96,9 @@ class StreamedAnswer extends Answer {
   protected readonly encoder: ChatStreamEncoder;
   #stream: EventStream | null = null;
 
-  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope, includeUsage: boolean) {
+  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope, told: StreamUsage) {
     super(exchange, guard);
-    this.encoder = new ChatStreamEncoder(envelope, includeUsage, (data) => this.#stream?.send(data));
+    this.encoder = new ChatStreamEncoder(envelope, told, (data) => this.#stream?.send(data));
   }
 
   open(): void {

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
 import { MAX_CHOICE_CHARACTERS, MAX_CHOICES, MAX_GRAMMAR_CHARACTERS, MAX_PATTERN_CHARACTERS } from '../../generation/output-format.js';
-import { bounded, clientId, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import { bounded, clientId, evaluationFields, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
@@ -78,7 +78,7 @@ const toolChoice = z.union([
   ]),
 ]);
 
-const responseFormat = z.discriminatedUnion('type', [
+export const responseFormat = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text') }),
   z.object({ type: z.literal('json_object') }),
   z.object({
@@ -105,10 +105,10 @@ export const chatRequestSchema = z.object({
   ...samplingFields,
   logprobs: z.boolean().nullish(),
   top_logprobs: integer().min(0).max(20).nullish(),
-  ignore_eos: z.boolean().nullish(),
+  ...evaluationFields,
 
   stream: z.boolean().nullish(),
-  stream_options: z.object({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish() }).nullish(),
+  stream_options: z.object({ include_usage: z.boolean().nullish(), include_obfuscation: z.boolean().nullish(), continuous_usage_stats: z.boolean().nullish() }).nullish(),
   response_format: responseFormat.nullish(),
   tools: z.array(tool).max(MAX_TOOLS).nullish(),
   tool_choice: toolChoice.nullish(),

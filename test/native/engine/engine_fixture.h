@@ -47,15 +47,22 @@ struct EngineSetup {
   std::string draft;         // guesses what may come next; empty: none does
   int64_t draft_pages = 256;
   std::function<void(LooseModel&)> change = {};   // made to the model before it is loaded
+  std::function<Bytes(const LooseModel&)> head = {};   // the file of one that guesses for the changed model
 
-  // With a layer of the model's own that guesses, put behind its last; `change`: what else is made of it.
-  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}) {
-    limits.guess_layer = true;
+  bool has_drafter() const { return !draft.empty() || limits.guess_layer || head; }
+  void make_room_for_guesses() {
     limits.guess_rows = Guesses::kMost;
     limits.max_logit_rows = 16 + limits.guess_rows;
-    change = [also](LooseModel& loose) {
-      const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
-      if (also) also(loose, block);
+  }
+  // With layers of the model's own that guess, put behind its last; `also`: what else is made of each.
+  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
+    limits.guess_layer = true;
+    make_room_for_guesses();
+    change = [also, n_layers](LooseModel& loose) {
+      for (int i = 0; i < n_layers; ++i) {
+        const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+        if (also) also(loose, block);
+      }
     };
   }
 };
@@ -80,10 +87,17 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   };
   auto file = GgufFile::open(path);
   if (!file) return failed(file.error());
-  Bytes image;
-  if (setup.change) {
+  Bytes image, head_image;
+  std::unique_ptr<const GgufFile> head;
+  if (setup.change || setup.head) {
     LooseModel loose(**file);
-    setup.change(loose);
+    if (setup.change) setup.change(loose);
+    if (setup.head) {
+      head_image = setup.head(loose);
+      auto parsed = GgufFile::parse(head_image);
+      if (!parsed) return failed(parsed.error());
+      head = std::move(*parsed);
+    }
     image = loose.build();
     file = GgufFile::parse(image);
     if (!file) return failed(file.error());
@@ -96,7 +110,7 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   if (!backend) return failed(backend.error());
   parts.backend = std::move(*backend);
   if (setup.asynchronous) parts.backend = std::make_unique<AsynchronousBackend>(std::move(parts.backend));
-  auto model = Model::load(**file, *parts.backend, setup.limits, {});
+  auto model = Model::load(**file, *parts.backend, setup.limits, {}, head.get());
   if (!model) return failed(model.error());
   parts.model = std::move(*model);
   auto tokenizer = Tokenizer::load(**file);
@@ -119,6 +133,7 @@ struct ChoiceOutcome {
   std::string content, reasoning, calls;
   std::vector<std::string> call_pieces;              // as they came; "" where other sections stood between
   std::vector<std::pair<TokenId, float>> logprobs;   // of tokens, each followed by its top entries
+  std::vector<TokenId> tokens;                       // where they are asked for
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
   FinishReason reason{};
@@ -129,6 +144,8 @@ struct ChoiceOutcome {
 struct Outcome {
   int started = 0;
   uint32_t prompt_tokens = 0, cached_tokens = 0;
+  std::vector<std::pair<TokenId, float>> prompt;     // its tokens from the second on, each followed by its top entries
+  int prompt_entries = 0;
   std::map<int, ChoiceOutcome> choices;
   bool failed = false;
   FailureCode code{};
@@ -171,6 +188,19 @@ class EventReader {
     return text;
   }
 
+  int get_logprobs(std::vector<std::pair<TokenId, float>>& into) {
+    const auto n = get<uint32_t>();
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto token = get<TokenId>();
+      into.emplace_back(token, get<float>());
+      for (auto n_top = get<uint32_t>(); n_top > 0; --n_top) {
+        const auto top = get<TokenId>();
+        into.emplace_back(top, get<float>());
+      }
+    }
+    return static_cast<int>(n);
+  }
+
   void read_record(std::map<RequestId, Outcome>& outcomes) {
     const size_t begin = at_;
     const auto size = get<uint32_t>();
@@ -200,16 +230,19 @@ class EventReader {
         choice.call_pieces.push_back(section == 2 ? text : "");
         CHECK(section == 0 || !(flags & 1));
         if (!(flags & 1)) break;
-        for (auto n = get<uint32_t>(); n > 0; --n) {
-          const auto token = get<TokenId>();
-          choice.logprobs.emplace_back(token, get<float>());
-          for (auto n_top = get<uint32_t>(); n_top > 0; --n_top) {
-            const auto top = get<TokenId>();
-            choice.logprobs.emplace_back(top, get<float>());
-          }
-        }
+        get_logprobs(choice.logprobs);
         break;
       }
+      case EventKind::kPrompt: {
+        CHECK_EQ(outcome.started, 1);
+        CHECK_EQ(choice.pieces, 0);
+        CHECK_EQ(get<uint32_t>(), static_cast<uint32_t>(outcome.prompt_entries) + 1);
+        outcome.prompt_entries += get_logprobs(outcome.prompt);
+        break;
+      }
+      case EventKind::kTokens:
+        for (auto n = get<uint32_t>(); n > 0; --n) choice.tokens.push_back(get<TokenId>());
+        break;
       case EventKind::kFinished:
         choice.finished = true;
         choice.reason = static_cast<FinishReason>(section);

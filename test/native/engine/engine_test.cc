@@ -43,7 +43,10 @@ TEST(engine_refuses_what_it_cannot_do_at_once) {
   refused([](auto& r) { r.n = 129; }, invalid, "n must");
   refused([](auto& r) { r.max_tokens = 0; }, invalid, "max_tokens");
   refused([](auto& r) { r.output = OutputKind::kNothing; }, invalid, "max_tokens");
-  refused([](auto& r) { r.output = OutputKind::kLogprobs; }, ErrorCode::kUnsupported, "output: log-probabilities");
+  refused([](auto& r) { r.output = OutputKind::kLogprobs; }, invalid, "max_tokens");
+  refused([](auto& r) { r.output = OutputKind::kLogprobs, r.max_tokens = 0; }, invalid, "prompt_logprobs");
+  refused([](auto& r) { r.sampling.prompt_logprobs = 21; }, invalid, "prompt_logprobs");
+  refused([](auto& r) { r.min_tokens = 11; }, invalid, "min_tokens");
   refused([](auto& r) { r.output = OutputKind::kVector; }, ErrorCode::kUnsupported, "output: vectors");
   refused([&](auto& r) { r.sampling.temperature = nan; }, invalid, "temperature");
   refused([](auto& r) { r.sampling.temperature = -1; }, invalid, "temperature");

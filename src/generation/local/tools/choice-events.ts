@@ -15,7 +15,7 @@ export interface CallRules {
   readonly required: boolean;
 }
 
-type Told = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' }>;
+type Told = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
 /** Without the choice and the tokens, which are the same affair for every event. */
 type Untold<T = Told> = T extends Told ? Omit<T, 'choice' | 'tokens'> : never;
 

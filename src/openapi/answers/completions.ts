@@ -1,0 +1,30 @@
+// What completions and the endpoints about tokens answer, as published in openapi.json. A stream's chunks are answers like any.
+import { z } from 'zod';
+import { promptLogprobs, tokenIds, usage } from './chat.js';
+
+const logprobs = z.strictObject({
+  tokens: z.array(z.string()),
+  token_logprobs: z.array(z.number().nullable()),
+  top_logprobs: z.array(z.record(z.string(), z.number()).nullable()),
+  text_offset: z.array(z.int().min(0)),
+});
+
+export const completion = z.strictObject({
+  id: z.string().regex(/^cmpl-[0-9A-Za-z]{29}$/),
+  object: z.literal('text_completion'),
+  created: z.int(),
+  model: z.string(),
+  system_fingerprint: z.string().regex(/^fp_[0-9a-f]{10}$/),
+  choices: z.array(z.strictObject({
+    index: z.int().min(0), text: z.string(), logprobs: logprobs.nullable(),
+    finish_reason: z.enum(['stop', 'length']).nullable(), stop_reason: z.string().nullable(),
+    prompt_logprobs: promptLogprobs.optional(), token_ids: tokenIds.optional(), prompt_token_ids: tokenIds.optional(),
+  })),
+  usage: usage.nullable().optional(),
+});
+
+export const tokens = z.strictObject({
+  count: z.int().min(0), max_model_len: z.int().min(1), tokens: tokenIds, token_strs: z.array(z.string()).nullable(),
+});
+
+export const detokenized = z.strictObject({ prompt: z.string() });

@@ -1,0 +1,193 @@
+// The generations of one completions request: one for each prompt, admitted one after the other and running side by side, as
+// many as the organization's limits and this file's own allow. The answer is whole when all are; the first that fails fails
+// it, and ends the others. Event-loop thread only.
+import { toApiError, type ApiError } from '../../errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
+import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
+import type { EventStream, Exchange } from '../../http/exchange.js';
+import { newCompletionId } from '../../ids.js';
+import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import type { Caller } from '../caller.js';
+import { FormatGuard } from '../format-guard.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
+import { addUsage, completionBody, PromptAnswer, type CompletionEnvelope, type PromptRules } from './encode.js';
+import type { CompletionGeneration } from './parse.js';
+
+/** Prompts of one request that run at once: it shall not fill the queue by itself. */
+const MOST_AT_ONCE = 16;
+
+export class CompletionBatch {
+  readonly #runs: (GenerationRun | null)[] = [];
+  readonly #answers: PromptAnswer[] = [];
+  #envelope: CompletionEnvelope | null = null;
+  #stream: EventStream | null = null;
+  #running = 0;
+  #left: number;
+  #over = false;
+  #ended: () => void = () => undefined;
+
+  constructor(
+    private readonly deps: GenerationDeps, private readonly exchange: Exchange, private readonly caller: Caller,
+    private readonly model: ServedModel, private readonly asked: CompletionGeneration,
+  ) {
+    this.#left = asked.requests.length;
+  }
+
+  /** Resolves when every prompt has begun, or the answer is over. */
+  async run(): Promise<void> {
+    const { exchange, asked } = this;
+    exchange.annotate({ stream: asked.stream, ...(asked.requests.length > 1 ? { prompts: asked.requests.length } : {}) });
+    exchange.onAborted(() => this.#stop());
+    for (const [index, request] of asked.requests.entries()) {
+      while (this.#running >= MOST_AT_ONCE) await this.#oneEnds();
+      if (this.#over) return;
+      try {
+        const admitted = await this.#admit(request);
+        if (admitted === null) return;
+        withAdmitted(admitted, () => this.#start(index, request, admitted));
+      } catch (error) {
+        if (index === 0) throw error;   // nothing has begun: a refusal like any other
+        this.fail(error);
+      }
+    }
+  }
+
+  /** Waits for a place that a prompt of this very request holds. Null: the answer is over. */
+  async #admit(request: GenerationRequest): Promise<AdmittedGeneration | null> {
+    for (;;) {
+      try {
+        const admitted = await admit(this.deps, this.#quietCaller(), this.model, request);
+        if (!this.#over || admitted === null) return admitted;
+        admitted.reservation.refund();
+        return null;
+      } catch (error) {
+        if (this.#over) return null;
+        if (this.#running === 0 || toApiError(error).code !== 'concurrency_limit_exceeded') throw error;
+        await this.#oneEnds();
+        if (this.#over) return null;
+      }
+    }
+  }
+
+  /** Headers can be set only as long as nothing of the answer has left. */
+  #quietCaller(): Caller {
+    const { caller } = this;
+    if (this.#stream === null) return caller;
+    return Object.create(caller, { setHeader: { value: () => undefined } }) as Caller;
+  }
+
+  #oneEnds(): Promise<void> {
+    return new Promise((resolve) => { this.#ended = resolve; });
+  }
+
+  #start(index: number, request: GenerationRequest, admitted: AdmittedGeneration): void {
+    const { asked } = this;
+    const { prepared } = admitted;
+    this.#envelope ??= { id: newCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.asked, fingerprint: admitted.fingerprint };
+    const answer = new PromptAnswer(this.#rules(index, request, admitted));
+    this.#answers[index] = answer;
+    const run = new GenerationRun(admitted, new PromptSink(this, answer, FormatGuard.for(request.format, prepared.n)), asked.stream);
+    this.#runs[index] = run;
+    this.#running++;
+    try {
+      run.start();
+    } catch (error) {
+      this.#running--;
+      throw error;
+    }
+    // The stream opens only now: a refusal by start() must still be a plain error status.
+    if (asked.stream && this.#stream === null && !this.#over) this.#stream = this.exchange.sse();
+  }
+
+  #rules(index: number, { raw }: GenerationRequest, { prepared, provider }: AdmittedGeneration): PromptRules {
+    const { asked } = this;
+    const { vocabulary } = provider;
+    const promptIds = Array.from(prepared.promptIds ?? []);
+    const spell = (id: number): SpelledToken => vocabulary?.spell(id) ?? { id, token: '', bytes: [] };
+    const echoed = raw?.kind === 'text' ? raw.text : vocabulary?.decode(Int32Array.from(promptIds)) ?? '';
+    return {
+      first: index * asked.n, candidates: prepared.n, n: asked.n, logprobs: asked.logprobs, promptLogprobs: asked.promptLogprobs,
+      returnTokens: asked.returnTokens, echo: asked.echo ? echoed : null, promptIds, spell,
+    };
+  }
+
+  /** One prompt's choices have said something more. */
+  told(answer: PromptAnswer, choice: number): void {
+    if (this.#stream === null) return;
+    const entry = answer.take(choice);
+    if (entry === null) return;
+    const usage = this.asked.continuousUsage ? this.#usage() : this.asked.includeUsage ? null : undefined;
+    this.#send(completionBody(this.#known(), [entry], usage));
+  }
+
+  complete(): void {
+    this.#running--;
+    this.#left--;
+    this.#ended();
+    if (this.#left > 0 || this.#over) return;
+    this.#over = true;
+    const usage = this.#usage();
+    if (!this.asked.stream) return this.exchange.json(200, completionBody(this.#known(), this.#answers.flatMap((answer) => answer.whole()), usage));
+    if (this.asked.includeUsage) this.#send(completionBody(this.#known(), [], usage));
+    this.#stream?.send('[DONE]');
+    this.#stream?.end();
+  }
+
+  /** The answer fails, and with it all that runs. */
+  fail(error: unknown): void {
+    if (this.#over) return;
+    this.#stop();
+    this.exchange.fail(error);
+  }
+
+  #stop(): void {
+    this.#over = true;
+    for (const run of this.#runs) run?.cancel();
+    this.#ended();
+  }
+
+  #usage(): Usage {
+    return addUsage(this.#runs.flatMap((run) => (run === null ? [] : [run.usage])));
+  }
+
+  #known(): CompletionEnvelope {
+    return this.#envelope as CompletionEnvelope;   // made before anything runs
+  }
+
+  #send(body: object): void {
+    this.#stream?.send(JSON.stringify(body));
+  }
+}
+
+/** Takes one prompt's events. */
+class PromptSink implements RunSink {
+  #begun = false;
+
+  constructor(private readonly batch: CompletionBatch, private readonly answer: PromptAnswer, private readonly guard: FormatGuard | null) {}
+
+  event(event: Parameters<RunSink['event']>[0]): void {
+    const { answer, guard } = this;
+    if (event.type === 'started') return;
+    if (event.type === 'prompt') return answer.prompt(event);
+    if (!this.#begun) {
+      this.#begun = true;
+      answer.begin();
+    }
+    if (event.type === 'tokens') return answer.tokens(event);
+    if (guard !== null) {
+      if (event.type === 'text') guard.text(event);
+      else if (event.type === 'finished') guard.finished(event);
+    }
+    answer.event(event);
+    this.batch.told(answer, event.choice);
+  }
+
+  complete(): void {
+    this.batch.complete();
+  }
+
+  failed(error: ApiError | unknown): void {
+    this.batch.fail(error);
+  }
+}

@@ -1,0 +1,98 @@
+// POST /tokenize and /detokenize: a model's own tokens of a text or a conversation, and back, in vLLM's shapes. Event-loop
+// thread only.
+import { z } from 'zod';
+import { apiError, ERROR_CODES } from '../../errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
+import type { Vocabulary } from '../../generation/provider.js';
+import type { Exchange, Route } from '../../http/exchange.js';
+import { awake, findModel, promptTokens, type GenerationDeps } from '../admit.js';
+import { parseChat } from '../chat-completions/parse.js';
+import { callerOf, type Caller } from '../caller.js';
+import { integer } from '../fields.js';
+import { validate } from '../validation.js';
+
+/** Of a text or of tokens that one request may have turned into the other. */
+const MAX_TEXT = 4 * 1024 * 1024;
+const MAX_TOKENS = 1_000_000;
+
+export const tokenizeSchema = z.object({
+  model: z.string().nullish(),
+  prompt: z.string().nullish(),
+  /** Instead of a prompt: as in chat completions, whose other fields may stand beside them. */
+  messages: z.array(z.unknown()).nullish(),
+  add_special_tokens: z.boolean().nullish(),
+  return_token_strs: z.boolean().nullish(),
+});
+
+export const detokenizeSchema = z.object({ model: z.string().nullish(), tokens: z.array(integer().min(0).max(2 ** 31 - 1)).max(MAX_TOKENS) });
+
+type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & { names(): readonly string[] };
+
+export function tokenRoutes(deps: Deps): Route[] {
+  return [
+    { method: 'POST', path: '/tokenize', scope: 'tokens.count', checksScope: true, serve: (exchange) => tokenize(deps, exchange) },
+    { method: 'POST', path: '/detokenize', scope: 'tokens.count', checksScope: true, serve: (exchange) => detokenize(deps, exchange) },
+  ];
+}
+
+async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
+  const { body } = exchange;
+  const fields = validate(tokenizeSchema, body);
+  if (!fields.ok) throw fields.error;
+  const { prompt, messages, add_special_tokens: special, return_token_strs: spelled } = fields.value;
+  if ((prompt == null) === (messages == null)) throw apiError('missing_required_parameter', 'Either prompt or messages is required, and not both.', prompt == null ? 'prompt' : 'messages');
+  const caller = callerOf(exchange, '/tokenize', 'chat');
+  const model = modelOf(deps, caller, fields.value.model);
+  let tokens: ArrayLike<number>;
+  if (prompt != null) {
+    if (prompt.length > MAX_TEXT) throw apiError('string_too_long', `prompt may have at most ${MAX_TEXT} characters.`, 'prompt');
+    const vocabulary = await vocabularyOf(model, caller);
+    tokens = await vocabulary.encode(prompt, special !== false);
+  } else {
+    const parsed = parseChat({ ...(body as object), model: model.asked });
+    const found = await promptTokens(deps, caller, model, parsed.content(deps.limits).request);
+    if (found === null) return;
+    tokens = found;
+  }
+  if (caller.aborted) return;
+  const vocabulary = await vocabularyOf(model, caller);
+  const ids = Array.from(tokens);
+  exchange.json(200, {
+    count: ids.length, max_model_len: model.ready().contextWindow, tokens: ids,
+    token_strs: spelled === true ? ids.map((id) => vocabulary.spell(id).token) : null,
+  });
+}
+
+async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
+  const overlong = (exchange.body as { tokens?: unknown } | null)?.tokens;
+  // Before the schema looks at each: it tells of every fault it finds.
+  if (Array.isArray(overlong)) {
+    if (overlong.length > MAX_TOKENS) throw apiError('array_too_long', `tokens may have at most ${MAX_TOKENS} entries.`, 'tokens');
+    const wrong = (overlong as unknown[]).findIndex((token) => typeof token !== 'number' || !Number.isInteger(token));
+    if (wrong !== -1) throw apiError('invalid_type', `tokens[${wrong}] must be an integer.`, `tokens[${wrong}]`);
+  }
+  const fields = validate(detokenizeSchema, exchange.body);
+  if (!fields.ok && ERROR_CODES[fields.error.code] === 400) throw fields.error;
+  const caller = callerOf(exchange, '/detokenize', 'chat');
+  const model = modelOf(deps, caller, (exchange.body as { model?: string | null }).model);
+  if (!fields.ok) throw fields.error;
+  const { tokens } = fields.value;
+  const vocabulary = await vocabularyOf(model, caller);
+  const unknown = tokens.findIndex((token) => token >= vocabulary.size);
+  if (unknown !== -1) throw apiError('invalid_value', `tokens[${unknown}]: ${tokens[unknown]} is not a token of this model, which has ${vocabulary.size}.`, `tokens[${unknown}]`);
+  exchange.json(200, { prompt: caller.charged?.(tokens.length, () => vocabulary.decode(Int32Array.from(tokens))) ?? '' });
+}
+
+/** Where one model is served nobody has to name it. */
+function modelOf(deps: Deps, caller: Caller, asked: string | null | undefined): ServedModel {
+  const names = deps.names();
+  const name = asked ?? (names.length === 1 ? names[0] : undefined);
+  if (name === undefined) throw apiError('missing_required_parameter', `model is required: this server has ${names.length} models.`, 'model');
+  return findModel(deps, caller, name, 'tokens.count');
+}
+
+async function vocabularyOf(model: ServedModel, caller: Caller): Promise<Vocabulary> {
+  const { vocabulary } = await awake(model, caller);
+  if (vocabulary === undefined) throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
+  return vocabulary;
+}

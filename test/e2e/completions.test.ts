@@ -1,0 +1,238 @@
+// POST /v1/completions as benchmark and evaluation tools use it, on golden models: the log-probabilities of prompts against
+// their logits, every form of prompt, streams, and multiple choice scored as lm-eval does.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import t from 'tap';
+import { root, startMonolith } from './monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+interface Position { position: number; exact: string }
+interface Golden { n_vocab: number; prompts: { id: string; text: string; tokens: number[]; positions: Position[] }[] }
+const vectors = join(root, 'test', 'data', 'vectors', 'models');
+const golden = JSON.parse(readFileSync(join(vectors, 'qwen3.f16.json'), 'utf8')) as Golden;
+
+const off = { MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_LIMITS_CONCURRENCY: 'off' };
+const server = await startMonolith({
+  args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`, '--arithmetic', 'exact', '--kv-type', 'f32'],
+  env: off,
+});
+t.teardown(() => server.stop());
+const client = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1`, maxRetries: 0 });
+
+interface Logprobs { tokens: string[]; token_logprobs: (number | null)[]; top_logprobs: (Record<string, number> | null)[]; text_offset: number[] }
+interface Told { logprob: number; rank: number | null; decoded_token: string }
+interface Choice {
+  index: number; text: string; finish_reason: string | null; stop_reason: string | null; logprobs: Logprobs | null;
+  prompt_logprobs?: (Record<string, Told> | null)[]; token_ids?: number[]; prompt_token_ids?: number[];
+}
+interface Answer { id: string; object: string; choices: Choice[]; usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } } }
+interface Refused { error: { code: string; param: string | null; message: string } }
+
+async function post<T = Answer>(body: object, path = '/v1/completions'): Promise<{ status: number; body: T }> {
+  const response = await fetch(`${server.url}${path}`, {
+    method: 'POST', body: JSON.stringify({ model: 'qwen', ...body }), headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+  });
+  return { status: response.status, body: await response.json() as T };
+}
+const complete = async (body: object): Promise<Answer> => {
+  const { status, body: answer } = await post(body);
+  if (status !== 200) throw new Error(JSON.stringify(answer));
+  return answer;
+};
+
+const floats = (text: string): Float32Array => {
+  const bytes = Buffer.from(text, 'base64');
+  return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+};
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+t.test('log-probabilities of a prompt are what its logits say', async (t) => {
+  for (const { id, tokens, positions } of golden.prompts.filter(({ tokens: { length } }) => length > 1)) {
+    // As lm-eval asks: the prompt as tokens, echoed, and one token that it drops.
+    const answer = await complete({ prompt: tokens, echo: true, logprobs: 1, max_tokens: 1, temperature: 0 });
+    const { logprobs } = answer.choices[0]!;
+    t.equal(logprobs!.tokens.length, tokens.length + 1, id);
+    t.equal(logprobs!.token_logprobs[0], null);
+    const prompted = await complete({ prompt: tokens, max_tokens: 0, prompt_logprobs: 3 });
+    const told = prompted.choices[0]!.prompt_logprobs!;
+    t.equal(told.length, tokens.length);
+    t.match(prompted, { choices: [{ text: '', finish_reason: 'length' }], usage: { completion_tokens: 0, prompt_tokens: tokens.length } });
+    for (const { position, exact } of positions) {
+      const next = tokens[position + 1];
+      if (next === undefined) continue;
+      const logits = floats(exact);
+      const logsumexp = Math.log(sum(Array.from(logits, Math.exp)));
+      const expected = logits[next]! - logsumexp;
+      t.ok(Math.abs(logprobs!.token_logprobs[position + 1]! - expected) < 1e-3, `${id} at ${position}: ${logprobs!.token_logprobs[position + 1]} for ${expected}`);
+      const best = logits.indexOf(Math.max(...logits));
+      const entry = told[position + 1]!;
+      t.ok(Math.abs(entry[next]!.logprob - expected) < 1e-3);
+      t.equal(entry[best]!.rank, 1);
+      t.ok(Math.abs(entry[best]!.logprob - (logits[best]! - logsumexp)) < 1e-3);
+      t.ok(Object.keys(entry).length === 3 || (Object.keys(entry).length === 4 && entry[next]!.rank === null));
+    }
+  }
+});
+
+t.test('asking for them leaves the prefix cache as it is, and bits too', async (t) => {
+  const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
+  const ask = (): Promise<Answer> => complete({ prompt: tokens, echo: true, logprobs: 2, max_tokens: 4, temperature: 0 });
+  const alone = await ask();
+  const [crowd] = await Promise.all([Promise.all(Array.from({ length: 6 }, ask)), complete({ prompt: tokens.slice(0, 300), max_tokens: 60, ignore_eos: true, temperature: 0 })]);
+  for (const one of crowd) t.same(one.choices, alone.choices);
+  const after = await complete({ prompt: tokens, max_tokens: 4, temperature: 0 });
+  t.ok(after.usage.prompt_tokens_details.cached_tokens >= tokens.length - 17, 'its pages are there for others');
+  t.equal(alone.choices[0]!.text.endsWith(after.choices[0]!.text), true);
+});
+
+t.test('a prompt is a text, tokens, or a list of either', async (t) => {
+  const { text, tokens } = golden.prompts.find(({ id }) => id === 'short')!;
+  const more = { max_tokens: 6, temperature: 0, ignore_eos: true };
+  const one = await complete({ prompt: text, add_special_tokens: false, return_token_ids: true, ...more });
+  t.match(one, { object: 'text_completion', id: /^cmpl-/, choices: [{ index: 0, finish_reason: 'length', logprobs: null, prompt_token_ids: tokens }], usage: { prompt_tokens: tokens.length, completion_tokens: 6 } });
+  t.equal(one.choices[0]!.token_ids!.length, 6);
+  const ofTokens = await complete({ prompt: tokens, ...more });
+  t.equal(ofTokens.choices[0]!.text, one.choices[0]!.text);
+  const several = await complete({ prompt: [tokens, golden.prompts[4]!.tokens, tokens], n: 2, ...more });
+  t.same(several.choices.map(({ index }) => index), [0, 1, 2, 3, 4, 5]);
+  for (const index of [0, 1, 4, 5]) t.equal(several.choices[index]!.text, one.choices[0]!.text);
+  t.equal(several.usage.completion_tokens, 36);
+  t.same((await complete({ prompt: [text, text], add_special_tokens: false, echo: true, ...more })).choices.map((choice) => choice.text), Array(2).fill(text + one.choices[0]!.text));
+  const thirty = await complete({ prompt: Array.from({ length: 30 }, (_, at) => tokens.slice(0, 2 + (at % 5))), max_tokens: 2 });
+  t.equal(thirty.choices.length, 30);
+});
+
+t.test('the best of several', async (t) => {
+  const { tokens } = golden.prompts.find(({ id }) => id === 'short')!;
+  const more = { prompt: tokens, max_tokens: 8, temperature: 1, seed: 5, ignore_eos: true };
+  const all = await complete({ ...more, n: 5, logprobs: 0 });
+  const means = all.choices.map(({ logprobs, text }) => ({ text, mean: sum(logprobs!.token_logprobs as number[]) / 8 })).sort((a, b) => b.mean - a.mean);
+  const best = await complete({ ...more, n: 2, best_of: 5 });
+  t.same(best.choices.map(({ text }) => text), means.slice(0, 2).map(({ text }) => text));
+  t.equal(best.choices[0]!.logprobs, null);
+  t.equal(best.usage.completion_tokens, 40, 'what was generated is told');
+});
+
+t.test('a stream says what the whole answer says', async (t) => {
+  const { tokens, text } = golden.prompts.find(({ id }) => id === 'short')!;
+  const request = { model: 'qwen', prompt: tokens, max_tokens: 12, temperature: 0, echo: true, logprobs: 2, n: 2 };
+  const whole = await client.completions.create(request);
+  const texts = ['', ''];
+  const logprobs = [[], []] as (number | null)[][];
+  let usage = null;
+  const stream = await client.completions.create({ ...request, stream: true, stream_options: { include_usage: true } });
+  for await (const { choices, usage: told } of stream) {
+    for (const choice of choices) {
+      texts[choice.index] += choice.text;
+      logprobs[choice.index]!.push(...(choice.logprobs?.token_logprobs ?? []));
+    }
+    usage = told ?? usage;
+  }
+  t.same(texts, whole.choices.map((choice) => choice.text));
+  t.same(logprobs, whole.choices.map((choice) => choice.logprobs!.token_logprobs));
+  t.same(usage, whole.usage);
+  t.ok(whole.choices[0]!.text.startsWith(text.slice(0, 3)) || text.length < 3);
+
+  const response = await fetch(`${server.url}/v1/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
+    body: JSON.stringify({ ...request, n: 1, echo: false, stream: true, return_token_ids: true, ignore_eos: true, stream_options: { continuous_usage_stats: true } }),
+  });
+  const chunks = (await response.text()).split('\n\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Answer);
+  const counts = chunks.map((chunk) => chunk.usage.completion_tokens);
+  t.same(counts, [...counts].sort((a, b) => a - b));
+  t.equal(counts.at(-1), 12);
+  t.equal(chunks.flatMap((chunk) => chunk.choices[0]!.token_ids ?? []).length, 12);
+});
+
+t.test('multiple choice ranks as the logits do', async (t) => {
+  // Items of our own: a beginning and four ends, in tokens, scored by the sum over the end's tokens.
+  const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
+  const items = Array.from({ length: 6 }, (_, item) => ({
+    context: tokens.slice(item * 40, item * 40 + 30),
+    ends: Array.from({ length: 4 }, (_, end) => Array.from({ length: 1 + ((item + end) % 4) }, (_, at) => (item * 97 + end * 31 + at * 13) % golden.n_vocab)),
+  }));
+  for (const { context, ends } of items) {
+    const scored = await complete({ prompt: ends.map((end) => [...context, ...end]), echo: true, logprobs: 1, max_tokens: 1, temperature: 0 });
+    const api = scored.choices.map(({ logprobs }) => sum(logprobs!.token_logprobs.slice(context.length, -1) as number[]));
+    // Directly: each token's probability behind all that stands before it, one request each.
+    const direct: number[] = [];
+    for (const end of ends) {
+      let total = 0;
+      for (const [at, token] of end.entries()) {
+        const probe = await complete({ prompt: [...context, ...end.slice(0, at), token], max_tokens: 0, prompt_logprobs: 0 });
+        total += probe.choices[0]!.prompt_logprobs!.at(-1)![token]!.logprob;
+      }
+      direct.push(total);
+    }
+    const order = (values: readonly number[]): number[] => values.map((_, at) => at).sort((a, b) => values[b]! - values[a]!);
+    t.same(order(api), order(direct));
+    for (const [at, value] of api.entries()) t.ok(Math.abs(value - direct[at]!) < 1e-3);
+  }
+});
+
+t.test('chat tells the same of its prompt', async (t) => {
+  const body = { messages: [{ role: 'user', content: 'Hi' }], max_tokens: 4, ignore_eos: true, return_token_ids: true, prompt_logprobs: 1, reasoning_effort: 'none' };
+  const { body: answer } = await post<{ prompt_logprobs: (object | null)[]; prompt_token_ids: number[]; choices: [{ token_ids: number[] }]; usage: { prompt_tokens: number } }>(body, '/v1/chat/completions');
+  t.equal(answer.prompt_token_ids.length, answer.usage.prompt_tokens);
+  t.equal(answer.prompt_logprobs.length, answer.usage.prompt_tokens);
+  t.equal(answer.prompt_logprobs[0], null);
+  t.ok(answer.prompt_logprobs.slice(1).every((entry, at) => entry !== null && String(answer.prompt_token_ids[at + 1]) in entry));
+  t.equal(answer.choices[0].token_ids.length, 4);
+});
+
+t.test('least lengths and tokens that end', async (t) => {
+  const { tokens } = golden.prompts.find(({ id }) => id === 'short')!;
+  const base = { prompt: tokens, max_tokens: 20, temperature: 0, ignore_eos: true, return_token_ids: true };
+  const free = (await complete(base)).choices[0]!;
+  const end = free.token_ids![1]!;
+  t.match((await complete({ ...base, stop_token_ids: [end] })).choices[0], { finish_reason: 'stop', token_ids: free.token_ids!.slice(0, free.token_ids!.indexOf(end) + 1) });
+  const held = (await complete({ ...base, stop_token_ids: [end], min_tokens: 7 })).choices[0]!;
+  t.ok(held.token_ids!.length >= 7 && !held.token_ids!.slice(0, 7).includes(end));
+});
+
+t.test('what is wrong is named', async (t) => {
+  const refused = async (body: object, status: number, code: string, param: string | null, path?: string): Promise<void> => {
+    const { status: got, body: { error } } = await post<Refused>(body, path);
+    t.match({ got, code: error.code, param: error.param }, { got: status, code, param }, `${JSON.stringify(body).slice(0, 90)}: ${error.message}`);
+  };
+  await refused({}, 400, 'missing_required_parameter', 'prompt');
+  await refused({ prompt: 5 }, 400, 'invalid_type', 'prompt');
+  await refused({ prompt: [] }, 400, 'missing_required_parameter', 'prompt');
+  await refused({ prompt: [1, 'a'] }, 400, 'invalid_type', 'prompt[1]');
+  await refused({ prompt: ['a', 1] }, 400, 'invalid_type', 'prompt[1]');
+  await refused({ prompt: [[1], [2.5]] }, 400, 'invalid_type', 'prompt[1][0]');
+  await refused({ prompt: [1, -1] }, 422, 'value_out_of_range', 'prompt[1]');
+  await refused({ prompt: [1, 2 ** 30] }, 422, 'invalid_value', 'prompt[1]');
+  await refused({ prompt: Array(513).fill('a') }, 422, 'array_too_long', 'prompt');
+  await refused({ prompt: 'a', logprobs: 21 }, 422, 'value_out_of_range', 'logprobs');
+  await refused({ prompt: 'a', n: 2, best_of: 1 }, 422, 'conflicting_parameters', 'best_of');
+  await refused({ prompt: 'a', best_of: 2, stream: true }, 422, 'conflicting_parameters', 'best_of');
+  await refused({ prompt: 'a', prompt_logprobs: 1, stream: true }, 422, 'conflicting_parameters', 'prompt_logprobs');
+  await refused({ prompt: 'a', min_tokens: 17 }, 422, 'conflicting_parameters', 'min_tokens');
+  await refused({ prompt: 'a', stop_token_ids: [2 ** 30] }, 422, 'invalid_value', 'stop_token_ids');
+  await refused({ prompt: 'def f(', suffix: 'return 1' }, 422, 'unsupported_value', 'suffix');
+  await refused({ prompt: 'a', suffix: 'b', echo: true }, 422, 'conflicting_parameters', 'echo');
+  await refused({ prompt: 'a', model: 'none' }, 404, 'model_not_found', 'model');
+  await refused({ prompt: Array(60_000).fill(1) }, 400, 'context_length_exceeded', 'prompt');
+  await refused({ messages: [{ role: 'user', content: 'x' }], prompt_logprobs: 1, stream: true }, 422, 'conflicting_parameters', 'prompt_logprobs', '/v1/chat/completions');
+  await refused({ tokens: [1, 'x'] }, 400, 'invalid_type', 'tokens[1]', '/detokenize');
+  await refused({ tokens: [2 ** 30] }, 422, 'invalid_value', 'tokens[0]', '/detokenize');
+  await refused({}, 400, 'missing_required_parameter', 'prompt', '/tokenize');
+});
+
+t.test('tokens and back, health and version', async (t) => {
+  const { text, tokens } = golden.prompts.find(({ id }) => id === 'unicode')!;
+  const told = (await post<{ count: number; max_model_len: number; tokens: number[]; token_strs: string[] }>({ prompt: text, add_special_tokens: false, return_token_strs: true }, '/tokenize')).body;
+  t.same(told.tokens, tokens);
+  t.equal(told.count, tokens.length);
+  t.equal(told.token_strs.length, tokens.length);
+  t.same((await post({ tokens }, '/detokenize')).body, { prompt: text });
+  const conversation = { messages: [{ role: 'user', content: 'Hi' }] };
+  const chat = (await post<{ count: number }>(conversation, '/tokenize')).body;
+  const { body: answer } = await post<Answer>({ ...conversation, max_tokens: 1 }, '/v1/chat/completions');
+  t.equal(chat.count, answer.usage.prompt_tokens);
+  t.equal((await fetch(`${server.url}/health`)).status, 200);
+  t.match(await (await fetch(`${server.url}/version`)).json(), { version: String });
+});
