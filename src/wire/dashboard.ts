@@ -193,6 +193,17 @@ export interface DashboardModel {
   file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
 }
 
+/** GET …/playground/image: what a model sees of a picture of this size. */
+export interface DashboardImagePlan {
+  width: number; height: number;
+  /** Of the prompt. */
+  tokens: number;
+  /** Of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview. */
+  columns: number; rows: number;
+  /** In the order in which the model reads them, in pixels that it sees. */
+  pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
+}
+
 // ---- operator ----
 
 /** A model in the hub's cache. */

@@ -11,6 +11,7 @@ import { memberRoutes } from './members.js';
 import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
 import { ownAccountRoutes } from './own-account.js';
+import { imagePlanRoutes } from './image-plan.js';
 import { playgroundRoutes } from './playground.js';
 import { requestRoutes } from './requests.js';
 import { secondFactorRoutes } from './second-factor.js';
@@ -32,6 +33,7 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...inviteRoutes(deps),
     ...auditLogRoutes(deps),
     ...playgroundRoutes(deps),
+    ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
     ...modelRoutes(deps),
