@@ -172,6 +172,12 @@ export const settings = {
     text_characters: setting(kind.integer(100, 1e6), 32_768, 'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.'),
   },
 
+  webhooks: {
+    public_only: setting(kind.flag, false, 'Send webhooks (alerts of budgets) to addresses of the public internet alone. Their addresses are chosen by admins of organizations: set this where these are strangers.'),
+    timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time one attempt may take.'),
+    attempts: setting(kind.integer(1, 10), 4, 'Attempts at one webhook, with growing pauses between them.'),
+  },
+
   metrics: {
     token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator\'s API key does.', { secret: true, shown: 'none' }),
     public: setting(kind.flag, false, 'Serve /metrics to everybody.'),

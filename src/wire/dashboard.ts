@@ -1,7 +1,7 @@
 // Every JSON shape of the dashboard API and the operator API, declared once: the server sends them and the
 // page reads them (as types only, so nothing of the server gets into the page). Names and fields as the
 // contract's models-and-accounts.md sections 5 and 6 have them; what it leaves open is decided here.
-// Times are RFC 3339, money there is none, lists are ListPage.
+// Times are RFC 3339, money is a number beside a currency's text, lists are ListPage.
 
 import type { ModelPull } from '../shared/model-pull.js';
 
@@ -129,7 +129,17 @@ export interface UsageRowObject {
   bucket_start: string; model: string | null; api_key_id: string | null; endpoint: string | null;
   requests: number; errors: number; rate_limited: number;
   input_tokens: number; cached_tokens: number; output_tokens: number; reasoning_tokens: number; images: number;
+  /** Of those requests that said anything: how many; milliseconds to their first token, in all and behind it, added up. */
+  answered: number; first_token_ms: number; duration_ms: number; decode_ms: number;
+  /** By the prices of today, in their currency; null: none of the models has one. */
+  cost: number | null;
 }
+/** Per million tokens. */
+export interface ModelPrice { input: number; cached_input: number; output: number }
+/** GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is text beside the figures; an empty `models`: there are no prices. */
+export interface PriceTable { currency: string; models: Record<string, ModelPrice> }
+/** GET, PUT …/organizations/{org}/budget. Null `amount`: none; null `spent`: there are no prices. Address and secret for admins. */
+export interface BudgetObject { amount: number | null; spent: number | null; currency: string; month: string; mail: boolean; webhook_url: string | null; webhook_secret: string | null }
 /** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
 export interface UsagePage { object: 'list'; data: UsageRowObject[]; next_page: string | null; has_more: boolean }
 
@@ -181,6 +191,17 @@ export interface DashboardModel {
   sampling_defaults: Record<string, number>;
   deprecated_at: string | null; retires_at: string | null; successor: string | null;
   file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
+}
+
+/** GET …/playground/image: what a model sees of a picture of this size. */
+export interface DashboardImagePlan {
+  width: number; height: number;
+  /** Of the prompt. */
+  tokens: number;
+  /** Of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview. */
+  columns: number; rows: number;
+  /** In the order in which the model reads them, in pixels that it sees. */
+  pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
 // ---- operator ----

@@ -15,6 +15,8 @@ import type { BackgroundResponses } from '../../protocol/responses/background.js
 import type { RequestLog } from '../../requests/request-log.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import type { BudgetStore } from '../../usage/budget-store.js';
+import type { PriceStore } from '../../usage/price-store.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
 import type { LimitValues } from '../../wire/dashboard.js';
@@ -26,6 +28,8 @@ export interface DashboardDeps {
   guard: Guard;
   origin: DashboardOrigin;
   usage: UsageStore;
+  prices: PriceStore;
+  budgets: BudgetStore;
   requestLog: RequestLog;
   /** What goes with an organization that is deleted. */
   stored: Erasable;

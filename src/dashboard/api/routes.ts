@@ -2,6 +2,7 @@
 
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes } from './api-keys.js';
+import { budgetRoutes } from './budget.js';
 import { limitRoutes } from './limits.js';
 import { modelRoutes } from './models.js';
 import { auditLogRoutes } from './audit-log.js';
@@ -10,6 +11,7 @@ import { memberRoutes } from './members.js';
 import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
 import { ownAccountRoutes } from './own-account.js';
+import { imagePlanRoutes } from './image-plan.js';
 import { playgroundRoutes } from './playground.js';
 import { requestRoutes } from './requests.js';
 import { secondFactorRoutes } from './second-factor.js';
@@ -31,11 +33,13 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...inviteRoutes(deps),
     ...auditLogRoutes(deps),
     ...playgroundRoutes(deps),
+    ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...budgetRoutes(deps),
     ...requestRoutes(deps),
   ];
 }
