@@ -53,6 +53,7 @@ import type { ResponsesDeps } from './protocol/responses/deps.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
 import { unfinishedResponses } from './protocol/responses/unfinished.js';
+import { OidcProvider } from './oidc/provider.js';
 import { openMailer } from './mail/mailer.js';
 import { LmdbSealerState } from './sealing/lmdb-sealer-state.js';
 import { openKeyRing, openSealer } from './sealing/open-sealer.js';
@@ -257,7 +258,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
   const hub = new Hub(config);

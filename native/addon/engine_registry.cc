@@ -133,7 +133,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);
   loaded->backend = backend->info();
-  loaded->plan = InspectedPlan::of((*model)->memory(), *limits);
+  loaded->plan = InspectedPlan::of((*model)->memory(), *limits, (*model)->params());
   loaded->file_hash = hash_text(file_hash(file));
   std::unique_ptr<Model> draft;
   if (*draft_file && !head) {

@@ -114,6 +114,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
       if (next[i].empty()) arguments.reject(entry, "is empty");
     }
   }
+  const Named answer_field = arguments.field(calls, "answer");
+  const std::string answer = arguments.is_absent(answer_field) ? "" : arguments.string(answer_field, kMaxMarkerBytes);
   const Named end_field = arguments.field(calls, "end");
   const Named ends_itself = arguments.field(calls, "endsItself");
   if (!arguments.is_absent(ends_itself)) params.ends_itself = arguments.boolean(ends_itself);
@@ -142,6 +144,11 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     else tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
     if (!is_token) params.starts.push_back(ids);
     if (required) params.required.push_back(std::move(ids));
+  }
+  if (!answer.empty()) {
+    tokenizer.encode(answer, kBehind, params.answer);
+    if (is_token) params.answer_start.push_back(params.open.token);
+    tokenizer.encode(is_token ? answer : params.open.text + answer, kAsWritten, params.answer_start);
   }
   if (required && prefixes.empty()) {
     std::vector<TokenId> ids;

@@ -144,6 +144,16 @@ export const settings = {
     organizations_per_user: setting(kind.integer(1, 50), 5, 'Organizations one person may own: each has limits of its own. Operators may own more.'),
   },
 
+  oidc: {
+    issuer: setting(kind.nullable(kind.url('https', 'http')), null, 'A provider of OpenID Connect that people may sign in by, e.g. https://accounts.example.com. Its registration of this server wants the redirect address: the dashboard\'s, then /dashboard/api/oidc/callback.', { shown: 'none' }),
+    client_id: setting(kind.nullable(kind.text(1, 512)), null, 'The name under which the provider knows this server.', { shown: 'none' }),
+    client_secret: setting(kind.nullable(kind.text(1, 1024)), null, 'The secret that goes with it; without it the server is a public client, by PKCE alone.', { secret: true, shown: 'none' }),
+    name: setting(kind.text(1, 64), 'single sign-on', 'What the button says behind "Sign in with".'),
+    domains: setting(kind.list, [], 'Domains of e-mail addresses that may come in by the provider; none: all that it vouches for.', { shown: 'all' }),
+    signup: setting(kind.choice('invited', 'open'), 'invited', 'Whether an account is made for who has none: for everybody who may come in, or with an invitation.'),
+    unverified_email: setting(kind.flag, false, 'Take addresses that the provider does not say it has verified: some never say so. Only where nobody can choose theirs there.'),
+  },
+
   dashboard: {
     enabled: setting(kind.flag, true, 'Serve the dashboard and its API.'),
     url: setting(kind.nullable(kind.url('https', 'http')), null, 'Where people reach the dashboard, e.g. https://models.example.com: for links in mail, the allowed Origin, and Secure cookies.', { shown: 'as it is reached' }),

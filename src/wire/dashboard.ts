@@ -20,6 +20,8 @@ export interface UserObject {
   operator: boolean;
   /** A code is asked for at each sign-in. */
   second_factor: boolean;
+  /** Somebody who came by the provider may have none. */
+  has_password: boolean;
   created_at: string; last_login_at: string | null;
 }
 
@@ -97,6 +99,8 @@ export interface Me {
   user: UserObject;
   /** An operator who has to turn the second factor on before the operator pages open. */
   second_factor_missing: boolean;
+  /** Can sign in by the provider. */
+  oidc_linked: boolean;
   csrf_token: string;
   organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
 }
@@ -108,6 +112,8 @@ export interface DashboardStatus {
   first_user: boolean;
   /** open: anybody; invited: with an invitation; setup_code: the first user, with the code that the server shows when it starts. */
   signup: 'open' | 'invited' | 'setup_code';
+  /** A provider that people may sign in by; null without one. */
+  oidc: { name: string } | null;
   /** Mail can be sent: forgotten passwords can be reset by link. */
   mail: boolean;
   signed_in: boolean;
@@ -176,6 +182,15 @@ export interface RequestDetail extends RequestObject {
 
 /** GET …/responses: no content. */
 export interface StoredResponseObject { id: string; model: string; status: string; background: boolean; created_at: string; expires_at: string }
+
+/** One thing of a conversation. `cut`: the text goes on. */
+export interface ConversationItem {
+  kind: 'message' | 'reasoning' | 'call' | 'result' | 'other';
+  role: string | null; name: string | null; text: string; cut: boolean; images: number;
+}
+export interface ConversationTurn { id: string; model: string; status: string; created_at: string; input: ConversationItem[]; output: ConversationItem[] }
+/** GET …/responses/{id}: with all that it continues, oldest first. `earlier`: how many more there were. */
+export interface StoredConversation { object: 'conversation'; turns: ConversationTurn[]; earlier: number }
 
 /** GET …/models: what the organization can ask for, highest tier first. */
 export interface DashboardModel {

@@ -109,6 +109,7 @@ constexpr Architecture kArchitectures[] = {
      .window_pattern = true,
      .tied = true},
     {.name = "Phi3ForCausalLM", .gguf = "phi3", .rms_eps = 1e-5},
+    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},   // Phi-3.5
     {.name = "SmolLM3ForCausalLM", .gguf = "smollm3", .interleaves_heads = true},
     {.name = "GraniteForCausalLM", .gguf = "granite", .interleaves_heads = true},
     {.name = "GraniteMoeForCausalLM", .gguf = "granitemoe", .interleaves_heads = true},

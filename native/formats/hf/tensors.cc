@@ -77,6 +77,7 @@ Status Translator::add(const Safetensor& tensor) {
     // A copy of the embedding table that some savers write out.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
   }
+  if (rest == "lm_head.bias") return put("output.bias", tensor, *type);
   for (const std::string_view layers : {"layers.", "h."}) {
     if (!rest.starts_with(layers)) continue;
     std::string_view inner = rest.substr(layers.size());

@@ -10,6 +10,7 @@ import { inviteRoutes } from './invites.js';
 import { memberRoutes } from './members.js';
 import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
+import { oidcRoutes } from './oidc.js';
 import { ownAccountRoutes } from './own-account.js';
 import { imagePlanRoutes } from './image-plan.js';
 import { playgroundRoutes } from './playground.js';
@@ -26,6 +27,7 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...signUpRoutes(deps),
     ...signInRoutes(deps),
     ...secondFactorRoutes(deps),
+    ...oidcRoutes(deps),
     ...ownAccountRoutes(deps),
     ...passwordRoutes(deps),
     ...organizationRoutes(deps),
