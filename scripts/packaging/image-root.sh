@@ -28,7 +28,7 @@ mount -t tmpfs -o mode=1777 tmpfs "$image/tmp"
 mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs "$image/data"
 mount -t proc proc "$image/proc"
 mount --rbind /dev "$image/dev"
-inside() { env -i PATH="$PATH" MONOLITH_DATA_DIR=/data MONOLITH_PORT=18081 MONOLITH_API_KEY=sk-image-0123456789abcdef chroot --userspec=65532:65532 "$image" /usr/local/bin/node "$@"; }
+inside() { env -i PATH="$PATH" HOME=/data MONOLITH_DATA_DIR=/data MONOLITH_PORT=18081 MONOLITH_API_KEY=sk-image-0123456789abcdef chroot --userspec=65532:65532 "$image" /usr/local/bin/node "$@"; }
 inside /app/node_modules/monolith-server/scripts/packaging/command.mjs serve > "/tmp/image-root.$$" 2>&1 &
 for _ in $(seq 150); do
   if answer=$(inside -e "fetch('http://127.0.0.1:18081/v1/chat/completions', { method: 'POST', headers: { authorization: 'Bearer ' + process.env.MONOLITH_API_KEY, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 16, messages: [{ role: 'user', content: 'Hello!' }] }) }).then((r) => r.json()).then((r) => console.log(r.choices[0].message.content), () => process.exit(1))" 2> /dev/null); then break; fi
