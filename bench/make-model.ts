@@ -16,7 +16,7 @@ import { ARCHITECTURES, hasExperts, layoutOf, sharedWidth, type Architecture } f
 import { PRESETS, checkShape, type ModelShape, type Preset } from './lib/model-shapes.js';
 import { patternModel } from './lib/pattern-model.js';
 import { MODEL_TYPES, randomTensors, type ModelType, type RandomTensor } from './lib/model-tensors.js';
-import { ENCODINGS, tensorKey, weightFiller } from './lib/random-weights.js';
+import { ENCODINGS, tableFiller, tensorKey, weightFiller } from './lib/random-weights.js';
 import { syntheticTokenizer } from './lib/synthetic-vocabulary.js';
 import { isRead, wantedTensors } from './lib/wanted-tensors.js';
 
@@ -122,7 +122,7 @@ function writeTensor(file: number, position: number, tensor: RandomTensor, key: 
   const { blockValues, blockBytes } = ENCODINGS[tensor.type];
   const nBlocks = valuesOf(tensor) / blockValues;
   const perBuffer = Math.floor(BUFFER_BYTES / blockBytes / 4) * 4;
-  const fill = weightFiller(tensor.type, key, tensor.std, tensor.mean);
+  const fill = tensor.type === 'i32' ? tableFiller(key, tensor.dims[0] ?? 1, tensor.below ?? 1) : weightFiller(tensor.type, key, tensor.std, tensor.mean);
   const bytes = new Uint8Array(buffer), words = new Uint32Array(buffer);
   for (let first = 0; first < nBlocks; first += perBuffer) {
     const count = Math.min(perBuffer, nBlocks - first);

@@ -27,7 +27,8 @@ const USAGE = `npm run bench -- sight --like FILE [options]
   --text FILE, --vision FILE   a pair that is there already, instead
   --out DIR        where the pair is written (default bench/out)
   --peer PROGRAM   llama-server, to be measured in turn
-  --threads N      of each server (default 2)
+  --layers N       of the tower (default 27, as SigLIP so400m has)
+  --threads N      of each server (default 2; with 1 nobody waits busily for another thread, and processor seconds are the work's alone)
   --side N         of the picture, in pixels (default 896)
   --repeats N      pictures each (default 3, after one uncounted)
   --precision fast|exact   of our tower (default fast)
@@ -48,7 +49,7 @@ interface Sight { readonly seconds: number; readonly processorSeconds: number }
 export async function sightBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
   const { values } = parseArgs({ args, strict: true, options: {
-    like: text, text, vision: text, out: text, peer: text, threads: text, side: text, repeats: text, precision: text, json: text, help: { type: 'boolean' },
+    like: text, text, vision: text, out: text, peer: text, threads: text, side: text, repeats: text, precision: text, layers: text, json: text, help: { type: 'boolean' },
   } });
   if (values.help === true || (values.like === undefined && (values.text === undefined || values.vision === undefined))) {
     process.stdout.write(USAGE);
@@ -56,8 +57,9 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
   }
   const out = resolve(values.out ?? join('bench', 'out'));
   const model = values.text ?? makeModel({ like: values.like!, set: SHAPE, type: 'q8_0', out: join(out, 'sight-text-1b-q8_0.gguf') }).path;
-  const vision = values.vision ?? join(out, 'sight-so400m-f16.mmproj.gguf');
-  if (values.vision === undefined) makeRandomTower({ out: vision, rowWidth: ROW });
+  const layers = Number(values.layers ?? 27);
+  const vision = values.vision ?? join(out, `sight-so400m-${layers}-f16.mmproj.gguf`);
+  if (values.vision === undefined) makeRandomTower({ out: vision, rowWidth: ROW, layers });
   const threads = values.threads ?? '2', side = Number(values.side ?? 896), repeats = Number(values.repeats ?? 3);
   const precision = values.precision ?? 'fast';
 
@@ -85,7 +87,7 @@ export async function sightBenchCommand(args: string[]): Promise<void> {
     if (ours !== undefined && peer !== undefined) {
       process.stdout.write(`peer / ours: ${(peer.seconds.median / ours.seconds.median).toFixed(2)} by the clock, ${(peer.processorSeconds.median / ours.processorSeconds.median).toFixed(2)} in processor seconds\n`);
     }
-    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'sight', commit: commit(), at: new Date().toISOString(), machine: machine(), threads: Number(threads), side, repeats, precision, load: loadavg(), results }, null, 2)}\n`);
+    if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'sight', commit: commit(), at: new Date().toISOString(), machine: machine(), threads: Number(threads), layers: values.vision === undefined ? layers : null, side, repeats, precision, load: loadavg(), results }, null, 2)}\n`);
   } finally {
     for (const { child } of servers) child.kill('SIGKILL');
     rmSync(data, { recursive: true, force: true });

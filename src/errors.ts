@@ -53,6 +53,7 @@ export const ERROR_CODES = {
   signup_closed: 403,
   user_locked: 403,
   second_factor_required: 403,
+  recent_sign_in_required: 403,
 
   unknown_endpoint: 404,
   method_not_allowed: 404,

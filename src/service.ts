@@ -53,6 +53,7 @@ import type { ResponsesDeps } from './protocol/responses/deps.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
 import { unfinishedResponses } from './protocol/responses/unfinished.js';
+import { OidcProvider } from './oidc/provider.js';
 import { openMailer } from './mail/mailer.js';
 import { LmdbSealerState } from './sealing/lmdb-sealer-state.js';
 import { openKeyRing, openSealer } from './sealing/open-sealer.js';
@@ -69,6 +70,9 @@ import type { Telemetry } from './telemetry/types.js';
 import type { ThreadBus } from './shared/bus.js';
 import { LmdbUsageStore } from './usage/lmdb-usage-store.js';
 import { rejectionOf } from './usage/rejections.js';
+import { BudgetWatch } from './usage/budget-watch.js';
+import { LmdbBudgetStore } from './usage/lmdb-budget-store.js';
+import { LmdbPriceStore } from './usage/lmdb-price-store.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
@@ -230,7 +234,13 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
 
   const chat = chatCompletionsRoute(generation);
-  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id)]) };
+  const prices = new LmdbPriceStore(store, directory.audit);
+  const budgets = new LmdbBudgetStore(store, directory.audit);
+  const budgetWatch = primary ? new BudgetWatch({
+    budgets, prices, usage: usageStore, organizations: directory.organizations, members: directory.members, mailer, base: origin.fixed, webhooks: config.webhooks, log,
+  }) : null;
+  undo.add(() => budgetWatch?.close());
+  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
 
   if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
   const history = new LmdbLiveHistory(store);
@@ -248,7 +258,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
   const hub = new Hub(config);
@@ -256,7 +266,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => pulls.close());
   const operator: OperatorDeps = {
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),

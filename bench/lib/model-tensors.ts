@@ -11,14 +11,16 @@ export type ModelType = (typeof MODEL_TYPES)[number];
 export interface RandomTensor {
   readonly name: string;
   readonly dims: readonly number[];
-  readonly type: WeightType;
+  readonly type: WeightType | 'i32';
   readonly mean: number;
   readonly std: number;
+  readonly below?: number;           // of i32: what its numbers are below
 }
 
 export interface Weighting {
   readonly type: ModelType;
   readonly layers: number;
+  readonly experts?: number;         // of tables that name them
   readonly embeddingGain?: number;   // deviation of embeddings times the root of their length; default: of 1 each
   readonly mixed?: boolean;          // rows that are no whole blocks take smaller ones, as quantizers do; else they are refused
 }
@@ -28,6 +30,7 @@ export interface Weighting {
 export function randomTensors(wanted: readonly WantedTensor[], weighting: Weighting): RandomTensor[] {
   return wanted.map(({ name, shape, vector }) => {
     const columns = shape[0] ?? 1;
+    if (TABLE.test(name)) return { name, dims: shape, type: 'i32', mean: 0, std: 0, below: Math.max(1, weighting.experts ?? 1) };
     if (vector) {
       const [mean, std] = vectorValues(name, weighting.layers) ?? [0, shape.length > 1 ? 1 / Math.sqrt(columns) : 0.1];
       return { name, dims: shape, type: 'f32', mean, std };
@@ -35,6 +38,9 @@ export function randomTensors(wanted: readonly WantedTensor[], weighting: Weight
     return { name, dims: shape, type: encodingOf(name, columns, weighting), mean: 0, std: gainOf(name, columns, weighting) / Math.sqrt(columns) };
   });
 }
+
+// For each token the experts that compute it (DeepSeek V4).
+const TABLE = /\.ffn_gate_tid2eid\.weight$/;
 
 // What adds to the residual stream.
 const ADDS = /^blk\.\d+\.(attn_output|ffn_down|ffn_down_exps|ffn_down_shexp|ssm_out|shortconv\.out_proj)\.weight$/;

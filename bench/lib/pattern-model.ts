@@ -85,7 +85,7 @@ export function patternModel({ like, set = {}, vocabulary, type }: PatternOption
   const wanted = wantedTensors(`like ${like}`, metadata, listed);
   const known = new Set(wanted.map(({ name }) => name));
   const tensors = [
-    ...randomTensors(wanted, { type, layers, mixed: true }),
+    ...randomTensors(wanted, { type, layers, experts: Number(set['expert_count'] ?? own('expert_count')?.numbers?.[0] ?? 0), mixed: true }),
     ...listed.filter(({ name }) => isRead(name) && !known.has(name)).map(({ name, dims }) => ({ name, dims, type: 'f32' as const, mean: 1, std: 0 })),
   ];
   return { metadata, tensors };

@@ -109,7 +109,9 @@ export interface WeightEncoding {
   readonly blockBytes: number;
 }
 
-export const ENCODINGS: Record<WeightType, WeightEncoding> = {
+/** Of weights, and `i32`: tables of whole numbers, which no network multiplies with. */
+export const ENCODINGS: Record<WeightType | 'i32', WeightEncoding> = {
+  i32: { ggmlType: 26, blockValues: 1, blockBytes: 4 },
   f32: { ggmlType: 0, blockValues: 1, blockBytes: 4 },
   f16: { ggmlType: 1, blockValues: 1, blockBytes: 2 },
   bf16: { ggmlType: 30, blockValues: 1, blockBytes: 2 },
@@ -142,6 +144,13 @@ export const ENCODINGS: Record<WeightType, WeightEncoding> = {
 type Fill = (bytes: Uint8Array, words: Uint32Array, first: number, count: number) => void;
 
 const wordsOf = (bytes: number) => Math.ceil(bytes / 4);
+
+/** A table of whole numbers from 0 to `below` - 1, those of a row of `columns` all different as long as there are so many. */
+export function tableFiller(key: number, columns: number, below: number): Fill {
+  return (_, words, first, count) => {
+    for (let i = 0; i < count; i++) words[i] = (mix(Math.floor((first + i) / columns), key) % below + (first + i) % columns) % below;
+  };
+}
 
 // A function that writes blocks of `type` with values of mean `mean` (plain types only) and deviation `std`.
 export function weightFiller(type: WeightType, key: number, std: number, mean = 0): Fill {

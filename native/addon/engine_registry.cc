@@ -17,6 +17,7 @@
 #include "engine/guess/draft_model.h"
 #include "engine/diagnose/file_hash.h"
 #include "engine/memory/page_budget.h"
+#include "model/eagle_params.h"
 
 namespace monolith::addon {
 namespace {
@@ -60,6 +61,25 @@ Status check_tokens_fit(const Tokenizer& tokenizer, const HyperParams& params) {
                                             " tokens, the embedding table only " + std::to_string(params.n_vocab)};
 }
 
+// The draft's file. Null: there is none, or speculation is off.
+Result<std::unique_ptr<const GgufFile>> open_draft(const LoadOptions& options) {
+  if (options.draft_path.empty() || options.engine.speculation == Speculation::kOff) return std::unique_ptr<const GgufFile>();
+  return open_model_file(options.draft_path, options.draft_file());
+}
+
+Error of_draft(const LoadOptions& options, const Error& error) { return {error.code, options.draft_path + ": " + error.message}; }
+
+// Whether a head that guesses was made for the model: its file names the same tokens, where it names any.
+Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperParams& params) {
+  if (head.find("tokenizer.ggml.tokens") != nullptr) {
+    auto own = Tokenizer::load(head);
+    if (!own) return own.error();
+    if (Status status = DraftModel::check_vocabulary(tokenizer, **own); !status) return status;
+  }
+  HyperParams both = params;
+  return add_eagle_head(head, params.context_length, both);
+}
+
 // Loads the draft model on the main model's backend, and adds its memory to the main model's plan in `memory`.
 Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                           const Tokenizer& tokenizer, MemoryPlan& memory) {
@@ -95,9 +115,14 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   if (!vision) return vision.error();
   ModelLimits wanted = options.limits();
   wanted.max_batch_tokens = std::max(wanted.max_batch_tokens, rows_at_once(*vision));
-  auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes);
+  auto draft_file = open_draft(options);
+  if (!draft_file) return draft_file.error();
+  const GgufFile* const head = *draft_file && is_eagle_head(**draft_file) ? draft_file->get() : nullptr;
+  if (head)
+    if (Status status = check_head(*head, **tokenizer, *params); !status) return of_draft(options, status.error());
+  auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes, head);
   if (!limits) return limits.error();
-  auto model = Model::load(file, *backend, *limits, progress);
+  auto model = Model::load(file, *backend, *limits, progress, head);
   if (!model) return model.error();
   if (vision->model && !(*model)->takes_embeddings()) {
     const Error error{ErrorCode::kUnsupported, options.vision_path + ": images are not taken on this device yet (engine.device cpu takes them)"};
@@ -108,16 +133,15 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);
   loaded->backend = backend->info();
-  loaded->plan = InspectedPlan::of((*model)->memory(), *limits);
+  loaded->plan = InspectedPlan::of((*model)->memory(), *limits, (*model)->params());
   loaded->file_hash = hash_text(file_hash(file));
   std::unique_ptr<Model> draft;
-  if (!options.draft_path.empty() && options.engine.speculation != Speculation::kOff) {
-    auto opened = read_model_file(options.draft_path, options.draft_file(), [&](const GgufFile& draft_file) {
-      return load_draft(draft_file, *backend, *limits, **tokenizer, loaded->plan.memory);
-    });
-    if (!opened) return opened.error();
+  if (*draft_file && !head) {
+    auto opened = load_draft(**draft_file, *backend, *limits, **tokenizer, loaded->plan.memory);
+    if (!opened) return of_draft(options, opened.error());
     draft = std::move(*opened);
   }
+  draft_file->reset();
   EngineSight sight;
   if (vision->model) {
     auto tower = load_tower(options, *vision, *backend);

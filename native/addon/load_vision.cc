@@ -14,6 +14,7 @@ VisionBounds bounds_of(const LoadOptions& options) {
   VisionBounds bounds;
   if (options.vision_max_pixels > 0) bounds.max_source_pixels = options.vision_max_pixels;
   bounds.max_tiles = options.vision_max_tiles;
+  bounds.resize = options.vision_resize;
   return bounds;
 }
 

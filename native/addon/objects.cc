@@ -125,6 +125,7 @@ Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
       .number("fullPages", plan.memory.layout.full)
       .number("windowPages", plan.memory.layout.windowed)
       .number("window", plan.memory.layout.window)
+      .number("pagesFilled", plan.filled)
       .done();
 }
 

@@ -26,6 +26,7 @@ constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon",
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
 constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};   // in the order of VisionPrecision
+constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};   // in the order of VisionResize
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
                                          TensorType::kQ4_0, TensorType::kF8E4M3};
@@ -113,6 +114,8 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
       if (next[i].empty()) arguments.reject(entry, "is empty");
     }
   }
+  const Named answer_field = arguments.field(calls, "answer");
+  const std::string answer = arguments.is_absent(answer_field) ? "" : arguments.string(answer_field, kMaxMarkerBytes);
   const Named end_field = arguments.field(calls, "end");
   const Named ends_itself = arguments.field(calls, "endsItself");
   if (!arguments.is_absent(ends_itself)) params.ends_itself = arguments.boolean(ends_itself);
@@ -141,6 +144,11 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
     else tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
     if (!is_token) params.starts.push_back(ids);
     if (required) params.required.push_back(std::move(ids));
+  }
+  if (!answer.empty()) {
+    tokenizer.encode(answer, kBehind, params.answer);
+    if (is_token) params.answer_start.push_back(params.open.token);
+    tokenizer.encode(is_token ? answer : params.open.text + answer, kAsWritten, params.answer_start);
   }
   if (required && prefixes.empty()) {
     std::vector<TokenId> ids;
@@ -235,7 +243,7 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          quantize == other.quantize && draft_path == other.draft_path &&
          draft_quantize == other.draft_quantize && vision_path == other.vision_path &&
          vision_optional == other.vision_optional && vision_max_pixels == other.vision_max_pixels &&
-         vision_max_tiles == other.vision_max_tiles && vision_precision == other.vision_precision &&
+         vision_max_tiles == other.vision_max_tiles && vision_precision == other.vision_precision && vision_resize == other.vision_resize &&
          engine.embedding_bytes_max == other.engine.embedding_bytes_max && profile == other.profile &&
          max_context == other.max_context && kv_bytes == other.kv_bytes &&
          engine.max_batch_tokens == other.engine.max_batch_tokens &&
@@ -278,6 +286,8 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
     load.vision_max_tiles = static_cast<int>(arguments.integer(tiles, 0, kMaxTiles));
   if (const Named precision = arguments.field(options, "visionPrecision"); !arguments.is_absent(precision))
     load.vision_precision = static_cast<VisionPrecision>(arguments.one_of(precision, kVisionPrecisions));
+  if (const Named resize = arguments.field(options, "visionResize"); !arguments.is_absent(resize))
+    load.vision_resize = static_cast<VisionResize>(arguments.one_of(resize, kVisionResizes));
   if (const Named bytes = arguments.field(options, "embeddingBytes"); !arguments.is_absent(bytes))
     load.engine.embedding_bytes_max = static_cast<size_t>(arguments.integer(bytes, 0, kMaxSafeInteger));
   load.max_context = static_cast<int>(integer("maxContext", 0, kMaxInt));

@@ -84,6 +84,9 @@ struct CallParams {
   // i modulo their number, and what ends the section, close marker included. Without an end a grammar ends it.
   std::vector<std::vector<TokenId>> next;
   std::vector<TokenId> end;
+  // Where content has a header that begins as calls do: the header behind the open marker, and with it. Content follows, and
+  // the section ends with it. Empty: it has none.
+  std::vector<TokenId> answer, answer_start;
   bool ends_itself = false;          // without a close marker: a grammar ends the section, and not the turn
 };
 

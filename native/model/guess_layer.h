@@ -1,13 +1,16 @@
-// The layer behind a network's own that guesses what comes after the next token: multi-token prediction (Gloeckle et al.
-// 2024, arXiv:2404.19737; as DeepSeek V3 has it, arXiv:2412.19437). Used by the thread that computes steps.
+// What guesses tokens beside a network, from what the network has computed: layers of its own file (own_guess_layers.h) or a
+// head from another one (eagle_head.h). Here is what both have in common: rows, and where they come from. Used by the thread
+// that computes steps.
 //
-//   x[j] = W [norm(embedding of token j), norm(hidden row of position j - 1)]
-//   y[j] = layer(x)[j]              attends to its own keys and values, kept in the pages of the network's layers
+//   y[j] = layer(token j, hidden row of position j - 1)    attends to its own keys and values, in the network's pages
 //   guess of token j + 1 = head(norm(y[j])); then y[j] is the hidden row of position j for the guess behind it
 //
 // Rows stand at the position of their token, so that what is kept of position j depends on tokens 0 .. j alone: pages
-// are shared and forked as they are. The hidden row is what the network has computed before its head. A row behind a
-// beginning that another sequence has computed has none, as the first of all: nothing depends on it but a guess.
+// are shared and forked as they are. A row behind a beginning that another sequence has computed has no hidden row, as the
+// first of all: nothing depends on it but a guess.
+//
+// There may be several levels: the layer of level k says what comes k tokens later still, and reads of the row before
+// what the layer of level k - 1 has left of it, where that of level 0 reads what the network has. A step feeds all of them.
 #pragma once
 
 #include <memory>
@@ -22,36 +25,52 @@ namespace monolith {
 
 class GuessLayer {
  public:
-  // `parts`: of the layer. All else outlives this. Hidden rows kept are all zero at first.
-  GuessLayer(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
-             const Activations& activations, std::vector<std::unique_ptr<LayerPart>> parts);
+  using Parts = std::vector<std::unique_ptr<LayerPart>>;
 
-  // Of a step whose layers have left the residual stream `x` of all its rows: notes their hidden rows.
-  void note_hidden(const float* x, int n_rows);
-  // Computes the layer's keys and values of all these rows, and keeps the hidden rows that the batch names. Overwrites the
+  virtual ~GuessLayer() = default;
+  // Of a step whose residual stream `x`, of all its rows, enters layer `layer` of the network, or has left the last: what it
+  // reads of them. Called for every layer up to last_noted() in order.
+  virtual void note(int layer, const float* x, int n_rows) = 0;
+  virtual int last_noted() const = 0;
+  // Computes the keys and values of all these rows, and keeps the hidden rows that the batch names. Overwrites the
   // activations but the logits.
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
-  // Of each row a guess: leaves it past the norm before the head, [rows][n_embd].
-  const float* guess(const GuessBatch& batch, std::span<const std::span<const Segment>> tables);
+  // Leaves of each sequence's last row what its head reads, in Activations::normed.
+  void guess(const GuessBatch& batch, std::span<const std::span<const Segment>> tables);
+  // What of guess() makes logits; null: the network's. And which tokens these are of; empty: all.
+  virtual const Matrix* head(int level) const = 0;
+  virtual std::span<const int32_t> tokens() const { return {}; }
 
- private:
-  // `hidden`: of each row the index of the hidden row it reads.
-  StepRows project(std::span<const int32_t> tokens, std::span<const int32_t> hidden,
-                   std::span<const std::span<const Segment>> tables);
-  float* rows_from(int64_t row) const { return activations_.hidden + row * params_.n_embd; }
+ protected:
+  // `n_embd`: of its hidden rows. `levels`: the parts of each. All else outlives this. Hidden rows kept are all zero at first.
+  GuessLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations, std::vector<Parts> levels);
 
-  const HyperParams& params_;
-  const Weights& weights_;
+  // The rows as they enter a level's parts. `hidden`: of each the index of the hidden row it reads.
+  virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
+                           std::span<const std::span<const Segment>> tables) = 0;
+  // Of rows `x` that have passed the parts: past the norm before the head, into Activations::normed. Returns what of them the
+  // next guess reads: that, or `x`.
+  virtual const float* finish(int level, const float* x, int n_rows) = 0;
+
+  float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
+  int last_level() const { return static_cast<int>(levels_.size()) - 1; }
+
+  const int n_embd_;
   Backend& backend_;
   const Activations& activations_;
-  const std::vector<std::unique_ptr<LayerPart>> parts_;
-  // Rows of Activations::hidden: those kept, one of zeros, those of the last guesses, then a step's own and the
+  const std::vector<Parts> levels_;
+  // Rows of Activations::hidden: those kept of each level, one of zeros, those of the last guesses, then a step's own and the
   // embeddings of its tokens.
-  const int zeros_, guessed_, of_step_, of_tokens_;
-  std::vector<int32_t> hidden_, pairs_, kept_;
+  const int of_level_, zeros_, guessed_, of_step_, of_tokens_;
+
+ private:
+  void keep(int level, const Batch& batch);
+
+  std::vector<int32_t> hidden_, rows_;
 };
 
-// Rows that Activations::hidden must have.
-int64_t hidden_rows(const ModelLimits& limits);
+// Rows of one pass of guesses, and rows that Activations::hidden must have.
+int guess_rows(const ModelLimits& limits, int n_levels);
+int64_t hidden_rows(const ModelLimits& limits, int n_levels);
 
 }  // namespace monolith

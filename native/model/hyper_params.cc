@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/architectures.h"
+#include "model/eagle_params.h"
 #include "formats/gguf/parser.h"
 #include "model/layer_params.h"
 #include "model/metadata_reader.h"
@@ -72,6 +73,8 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
   if (!*name)
     return Error{ErrorCode::kInvalidFile, "metadata key 'general.architecture' is missing"};
   if (const ArchitectureTraits* known = find_architecture(**name)) return known;
+  if (is_eagle_head(file))
+    return Error{ErrorCode::kUnsupported, "architecture 'eagle3' is a head that guesses for another model: it is that model's draft"};
   return Error{ErrorCode::kUnsupported, "architecture " + quoted(**name) +
                                             " is not supported (known: " + known_architectures() +
                                             ")"};
@@ -115,11 +118,13 @@ Status refuse_what_is_not_computed(const MetadataReader& read, const Architectur
   return {};
 }
 
-// Of the layers that guess tokens the first, where the file has what it is made of: some state how many there are and
+// Of the layers that guess tokens the first, and those behind it that have all it has, where the file has what it is made of: some state how many there are and
 // leave them out.
 void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
-  const std::string block = "blk." + std::to_string(params.n_layers) + ".";
-  const auto carried = [&](std::string_view name) { return file.tensor(block + std::string(name)) != nullptr; };
+  const auto carries = [&](int level, std::string_view name) {
+    return file.tensor("blk." + std::to_string(params.n_layers + level) + "." + std::string(name)) != nullptr;
+  };
+  const auto carried = [&](std::string_view name) { return carries(0, name); };
   if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight")) return;
   GuessLayerParams& guess = params.guess;
   guess.used = true;
@@ -128,6 +133,12 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
   guess.own_head = carried("nextn.shared_head_head.weight");
   for (const std::string_view name : {"nextn.shared_head_norm.weight", "layer_output_norm.weight"})
     if (guess.head_norm_name.empty() && carried(name)) guess.head_norm_name = name;
+  const auto like_the_first = [&](int level) {
+    return carries(level, "nextn.eh_proj.weight") && carries(level, "nextn.embed_tokens.weight") == guess.own_embedding &&
+           carries(level, "nextn.shared_head_head.weight") == guess.own_head &&
+           (guess.head_norm_name.empty() || carries(level, guess.head_norm_name));
+  };
+  while (guess.n_levels < params.n_guess_layers && like_the_first(guess.n_levels)) ++guess.n_levels;
 }
 
 // n_vocab, n_embd, n_layers, norm_eps.
@@ -232,8 +243,8 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
   params.tied_output = file.tensor("output.weight") == nullptr;
   const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;   // such nets have one of their own
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
-  if (params.guess.used)
-    params.layers.back().fused_qkv = file.tensor("blk." + std::to_string(params.n_layers) + ".attn_qkv.weight") != nullptr;
+  for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)
+    params.layers[i].fused_qkv = file.tensor("blk." + std::to_string(i) + ".attn_qkv.weight") != nullptr;
   params.fused_gate_up = traits.fused_gate_up;
   params.qkv_bias = traits.qkv_bias || carried("attn_q.bias") || carried("attn_qkv.bias");
   params.attention_bias = carried("attn_output.bias");

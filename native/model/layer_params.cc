@@ -291,8 +291,9 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
 // Layers before the first stated have none, and of the others each so-manieth has.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
-  if (params.guess.used && file.tensor("blk." + std::to_string(params.n_layers) + ".ffn_gate_inp.weight") != nullptr)
-    params.layers.back().feed_forward = FeedForwardKind::kMixture;
+  for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)   // those that guess
+    if (file.tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight") != nullptr)
+      params.layers[i].feed_forward = FeedForwardKind::kMixture;
   if (traits.experts == Experts::kWhereCarried || traits.experts == Experts::kBesideNetwork) {
     const bool beside = traits.experts == Experts::kBesideNetwork;
     bool any = false;
@@ -387,7 +388,7 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
 
 Status read_layers(const GgufFile& file, const MetadataReader& read,
                    const ArchitectureTraits& traits, int max_context, HyperParams& params) {
-  params.layers.assign(static_cast<size_t>(params.n_layers + params.guess.used), {});
+  params.layers.assign(static_cast<size_t>(params.n_layers + (params.guess.used ? params.guess.n_levels : 0)), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
   if (Status s = read_shapes(file, read, traits, params); !s) return s;
   if (traits.block_attention) return read_block_attention(file, read, traits, max_context, params);

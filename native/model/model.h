@@ -193,9 +193,14 @@ struct LatentParams {
   IndexParams index;
 };
 
-// The layer behind the network's own that guesses tokens (multi-token prediction; guess_layer.h).
+struct EagleParams;   // eagle_params.h
+
+// What guesses tokens beside the network (guess_layer.h): layers behind its own (multi-token prediction), or a head from a
+// file of its own (EAGLE-3).
 struct GuessLayerParams {
   bool used = false;              // it is there and computed
+  int n_levels = 1;               // layers, each of which says what comes a token later than the one before
+  std::shared_ptr<const EagleParams> eagle;   // the head; null: layers, of which all below speaks
   // The hidden rows it reads have passed the network's last norm, and those it reads of itself its own.
   bool normed = false;
   bool own_embedding = false, own_head = false;   // else the network's
@@ -227,7 +232,7 @@ struct HyperParams {
   std::string architecture_name;   // as in the file
   int n_vocab, n_embd, n_layers;
   int n_guess_layers = 0;          // further layers in the file, which guess tokens
-  GuessLayerParams guess;          // the first of these, if asked for
+  GuessLayerParams guess;          // the first of these, if asked for, or a head in their place
   int context_length;              // what the file says the model was made for
   NormKind norm = NormKind::kRms;
   float norm_eps;
@@ -237,7 +242,7 @@ struct HyperParams {
   // Rows of embedding spans have so many further parts, each as long as the first, which are added to the residual
   // stream behind the first so many layers (DeepStack, Meng et al. 2024, arXiv:2406.04334).
   int n_deepstack = 0;
-  std::vector<LayerParams> layers;   // n_layers, and behind them the one that guesses, if it is used
+  std::vector<LayerParams> layers;   // n_layers, and behind them those that guess, if they are used
 
   float attention_soft_cap = 0.0f;   // of scores; 0: none
   float embedding_scale = 1.0f;
@@ -353,12 +358,14 @@ struct Batch {
   std::span<const EmbeddedRows> embedded = {};   // ascending
 };
 
-// One pass of the layer that guesses: of each sequence one row, which says what follows its token.
+// One pass of the layer that guesses: of each sequence a row, which says what follows its token. Where there are several
+// levels (GuessLayerParams), of the pass of level k the k rows before it as well, which no step has given that level.
 struct GuessBatch {
   std::span<const int32_t> tokens;
-  std::span<const Segment> segments;   // one token each; tables as in Batch
+  std::span<const Segment> segments;   // of each sequence one; tables as in Batch
   // Of each row the hidden row of the position before: a kept one, or -1 - i for what row i of the last pass has left.
   std::span<const int32_t> hidden;
+  int level = 0;                       // behind the last level: that one's again
 };
 
 class Model {
@@ -366,10 +373,12 @@ class Model {
   using Progress = std::function<void(float fraction)>;   // called from the loading thread
 
   // `file` may be destroyed after return unless the backend maps it. Every missing, surplus-shaped or
-  // wrongly typed tensor is named in the Error.
+  // wrongly typed tensor is named in the Error. `head`: a file that guesses for this one (eagle_params.h), in the place of
+  // layers of its own; null: there is none.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
-                                             const Progress& progress);
-  static Result<MemoryPlan> plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits);
+                                             const Progress& progress, const GgufFile* head = nullptr);
+  static Result<MemoryPlan> plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
+                                 const GgufFile* head = nullptr);
 
   virtual ~Model() = default;
   virtual const HyperParams& params() const = 0;
@@ -389,8 +398,12 @@ class Model {
 
   // Whether it has a layer that guesses, and forward() feeds it.
   virtual bool guesses() const { return false; }
-  // One pass of that layer over at most as many rows as steps may have rows of logits: returns theirs, [rows][n_vocab], of
-  // the host, valid until the next call of either. Writes the layer's keys and values at the rows' positions, which
+  // Which tokens that layer's logits are of, ascending or not; empty: of all, in their order.
+  virtual std::span<const int32_t> guessed_tokens() const { return {}; }
+  virtual int guess_levels() const { return 1; }
+  // One pass of that layer over at most as many sequences as steps may have rows of logits, and rows as they may have rows:
+  // returns the logits of each sequence's last, one of each of guessed_tokens() or of n_vocab, of the host, valid until the
+  // next call of either. Writes the layer's keys and values at the rows' positions, which
   // the next step that computes them writes anew. Does not allocate.
   virtual const float* guess(const GuessBatch& batch) { return static_cast<void>(batch), nullptr; }
 };

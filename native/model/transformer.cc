@@ -6,10 +6,12 @@
 #include <new>
 #include <string>
 
+#include "model/eagle_head.h"
 #include "model/layers/make_layer.h"
 #include "model/layers/per_layer_input.h"
 #include "model/layers/stream_mix.h"
 #include "model/layers/streams.h"
+#include "model/own_guess_layers.h"
 #include "model/recurrent_state.h"
 
 namespace monolith {
@@ -37,6 +39,40 @@ KvShape kv_shape(const HyperParams& params, const KvLayout& layout, const ModelL
   return kv_shape(params, layout, limits.n_pages, limits.kv_type);
 }
 
+Result<HyperParams> read_params(const GgufFile& file, const ModelLimits& limits, const GgufFile* head) {
+  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer && head == nullptr);
+  if (!params || head == nullptr) return params;
+  if (Status status = add_eagle_head(*head, limits.max_context, *params); !status) return status.error();
+  return params;
+}
+
+// Each once. Folders hold distances in d2t, and GGUF files that an early conversion made: there some are equal.
+Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights& weights) {
+  const auto distances = head.boolean(params.guess.eagle->own.architecture_name + ".token_distances");
+  if (!distances) return distances.error();
+  std::vector<bool> named(static_cast<size_t>(params.n_vocab));
+  for (size_t i = 0; i < weights.tokens.size(); ++i) {
+    int32_t& token = weights.tokens[i];
+    if (distances->value_or(false)) token += static_cast<int32_t>(i);
+    if (token >= params.n_vocab)
+      return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " of " + std::to_string(params.n_vocab)};
+    if (named[static_cast<size_t>(token)])
+      return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " twice"};
+    named[static_cast<size_t>(token)] = true;
+  }
+  return {};
+}
+
+// Of the slots of all weights those of layers that guess.
+std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperParams& params) {
+  std::erase_if(slots, [&](const WeightSlot& slot) {
+    for (int i = 0; i < params.guess.n_levels; ++i)
+      if (slot.name.starts_with("blk." + std::to_string(params.n_layers + i) + ".")) return false;
+    return true;
+  });
+  return slots;
+}
+
 }  // namespace
 
 // Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
@@ -56,10 +92,10 @@ static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
 }
 
 Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
-                               const ModelLimits& limits) {
+                               const ModelLimits& limits, const GgufFile* head) {
   if (Status status = check_limits(limits); !status) return status.error();
   if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
-  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer);
+  auto params = read_params(file, limits, head);
   if (!params) return params.error();
   if (params->guess.used && !backend.is_host_memory())
     return Error{ErrorCode::kUnsupported, "a layer that guesses tokens is computed on processors only"};
@@ -67,6 +103,13 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
   if (Status status = check_types(*slots, backend); !status) return status.error();
+  std::vector<WeightSlot> of_head;
+  if (params->guess.eagle) {
+    auto found = eagle_slots(*head, *params, none);
+    if (!found) return found.error();
+    of_head = std::move(*found);
+    if (Status status = check_types(of_head, backend); !status) return status.error();
+  }
 
   MemoryPlan plan{};
   plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
@@ -94,10 +137,12 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   }
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
   plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
-  if (params->guess.used) {
-    const std::string block = "blk." + std::to_string(params->n_layers) + ".";
-    std::erase_if(*slots, [&](const WeightSlot& slot) { return !slot.name.starts_with(block); });
-    plan.guess_weight_bytes = monolith::weight_bytes(*slots, backend);
+  if (params->guess.eagle) {
+    plan.guess_weight_bytes = monolith::weight_bytes(of_head, backend);
+    plan.weight_bytes += plan.guess_weight_bytes;
+    plan.overhead_bytes += weight_memory(of_head, backend) - plan.guess_weight_bytes;
+  } else if (params->guess.used) {
+    plan.guess_weight_bytes = monolith::weight_bytes(guess_slots(std::move(*slots), *params), backend);
   }
   for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
     const size_t bytes = static_cast<size_t>(buffer.count) * sizeof(float);
@@ -110,18 +155,18 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
 }
 
 Result<std::unique_ptr<Model>> Model::load(const GgufFile& file, Backend& backend,
-                                           const ModelLimits& limits, const Progress& progress) {
-  auto loaded = Transformer::load(file, backend, limits, progress);
+                                           const ModelLimits& limits, const Progress& progress, const GgufFile* head) {
+  auto loaded = Transformer::load(file, backend, limits, progress, head);
   if (!loaded) return loaded.error();
   return std::unique_ptr<Model>(std::move(*loaded));
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Backend& backend,
                                                        const ModelLimits& limits,
-                                                       const Progress& progress) {
-  auto plan = Model::plan(file, backend, limits);
+                                                       const Progress& progress, const GgufFile* head) {
+  auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
-  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer);
+  auto params = read_params(file, limits, head);
   if (!params) return params.error();
   auto model = std::unique_ptr<Transformer>(new Transformer(std::move(*params), limits, backend));
   const HyperParams& p = model->params_;
@@ -133,6 +178,12 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes);
       !status) {
     return status.error();
+  }
+  if (p.guess.eagle) {
+    auto of_head = eagle_slots(*head, p, model->weights_);
+    if (!of_head) return of_head.error();
+    if (Status status = load_weights(*head, *of_head, backend, {}, allocated.weight_bytes); !status) return status.error();
+    if (Status status = read_tokens(*head, p, model->weights_.eagle); !status) return status.error();
   }
 
   auto kv = backend.kv_cache(kv_shape(p, plan->layout, limits));
@@ -184,14 +235,16 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
   const std::vector<int64_t> in_slot = recurrent_places(params_);
+  std::vector<GuessLayer::Parts> levels;
   for (int i = 0; i < static_cast<int>(params_.layers.size()); ++i) {
     const auto at = static_cast<size_t>(i);
     const LayerParams& layer = params_.layers[at];
     const int kv_layer = layer.kv_of < 0 ? i : layer.kv_of;
     const int table = places[static_cast<size_t>(kv_layer)].table;
-    auto made = make_layer({.params = params_,
-                            .layer = layer,
-                            .weights = weights_.layers[at],
+    const EagleParams* const eagle = i == params_.n_layers ? params_.guess.eagle.get() : nullptr;
+    auto made = make_layer({.params = eagle ? eagle->own : params_,
+                            .layer = eagle ? eagle->own.layers[0] : layer,
+                            .weights = eagle ? weights_.eagle.layer : weights_.layers[at],
                             .operations = backend,
                             .activations = activations_,
                             .cache = *kv_,
@@ -202,9 +255,13 @@ Status Transformer::build_layers(Backend& backend) {
                             .slots = slots_.from(in_slot[at])},
                            backend);
     if (!made) return made.error();
-    if (i == params_.n_layers) {
-      guess_layer_ = std::make_unique<GuessLayer>(params_, limits_, weights_, backend, activations_, std::move(*made));
+    if (eagle) {
+      guess_layer_ = std::make_unique<EagleHead>(params_, limits_, weights_, backend, activations_, std::move(*made));
       break;
+    }
+    if (i >= params_.n_layers) {
+      levels.push_back(std::move(*made));
+      continue;
     }
     for (std::unique_ptr<LayerPart>& part : *made) {
       if (part->keeps()) {
@@ -217,6 +274,8 @@ Status Transformer::build_layers(Backend& backend) {
     }
     if (!made->empty()) parts_.back().ends_layer = true;
   }
+  if (!levels.empty())
+    guess_layer_ = std::make_unique<OwnGuessLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
   for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
     repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());
@@ -263,10 +322,10 @@ const float* Transformer::host_logits(int n_rows) {
 }
 
 const float* Transformer::guess(const GuessBatch& batch) {
-  assert(guess_layer_ && batch.hidden.size() == batch.tokens.size() && batch.segments.size() == batch.tokens.size() * n_tables_);
-  const auto n_rows = static_cast<int>(batch.tokens.size());
+  assert(guess_layer_ && batch.hidden.size() == batch.tokens.size() && batch.segments.size() % n_tables_ == 0);
+  const size_t n_sequences = batch.segments.size() / n_tables_;
   for (size_t table = 0; table < n_tables_; ++table)
-    lists_[table] = batch.segments.subspan(table * batch.tokens.size(), batch.tokens.size());
+    lists_[table] = batch.segments.subspan(table * n_sequences, n_sequences);
   const StepInput step{.model = this,
                        .tokens = batch.tokens,
                        .logit_rows = {},
@@ -274,12 +333,15 @@ const float* Transformer::guess(const GuessBatch& batch) {
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
                        .recordable = false};
   backend_.begin_step(step);
-  const float* const normed = guess_layer_->guess(batch, std::span(lists_).first(n_tables_));
-  assert(normed == activations_.normed);
-  static_cast<void>(normed);
-  write_logits(weights_.guess.head.get(), n_rows);
+  guess_layer_->guess(batch, std::span(lists_).first(n_tables_));
+  const auto n_tokens = static_cast<int>(guess_layer_->tokens().size());
+  write_logits(guess_layer_->head(batch.level), n_tokens > 0 ? n_tokens : params_.n_vocab, static_cast<int>(n_sequences));
   backend_.end_step();
-  return host_logits(n_rows);
+  return host_logits(static_cast<int>(n_sequences));
+}
+
+std::span<const int32_t> Transformer::guessed_tokens() const {
+  return guess_layer_ ? guess_layer_->tokens() : std::span<const int32_t>();
 }
 
 void Transformer::compute(const Batch& batch) {
@@ -304,17 +366,23 @@ void Transformer::compute(const Batch& batch) {
                 .tokens = batch.tokens,
                 .streams = activations_.streams,
                 .stream_numbers = activations_.stream_numbers};
-  // It wants the hidden rows of all.
+  // It may want rows of all behind the part that leaves only those with logits.
   const bool feeds = guess_layer_ && !batch.hidden.empty();
+  const bool wants_all = feeds && guess_layer_->last_noted() > parts_[last_to_keep_].layer;
+  int next_noted = 0;
+  const auto note_up_to = [&](int layer) {
+    for (; feeds && next_noted <= std::min(layer, guess_layer_->last_noted()); ++next_noted) guess_layer_->note(next_noted, x, n_rows);
+  };
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
-    parts_[i].part->run(rows, i == last_to_keep_ && !streams && !feeds);
+    note_up_to(parts_[i].layer);
+    parts_[i].part->run(rows, i == last_to_keep_ && !streams && !wants_all);
     if (parts_[i].ends_layer && parts_[i].layer < params_.n_deepstack) add_deepstack(batch, rows, parts_[i].layer + 1);
     if (parts_[i].ends_layer && !batch.logit_rows.empty())
       note(rows.x, rows.all ? batch.logit_rows.back() : rows.count - 1, parts_[i].layer);
   }
-  if (feeds) guess_layer_->note_hidden(x, n_rows);
+  note_up_to(params_.n_layers);
   if (streams) close_streams(params_, weights_.streams, backend_, activations_, n_rows, limits_.max_batch_tokens);
-  if (streams || feeds) {
+  if (streams || wants_all) {
     rows.count = static_cast<int>(batch.logit_rows.size());
     if (rows.count > 0 && rows.count < n_rows) {
       backend_.gather_rows(x, batch.logit_rows.data(), rows.count, params_.n_embd, activations_.last_x);
@@ -326,7 +394,7 @@ void Transformer::compute(const Batch& batch) {
       read_mixed(params_, weights_.output_mix, true, backend_, activations_, rows.streams, rows.count, rows.stream_numbers, rows.x);
     apply_norm(params_, weights_.output_norm, backend_, rows.x, rows.count, params_.n_embd, activations_.normed);
     note(activations_.normed, rows.count - 1, params_.n_layers);
-    write_logits(nullptr, rows.count);
+    write_logits(nullptr, params_.n_vocab, rows.count);
   }
   if (feeds) guess_layer_->feed(batch, std::span(lists_).first(n_tables_));
 }
@@ -386,13 +454,13 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
   }
 }
 
-// Of the rows in `normed`. `head`: null for the network's own.
-void Transformer::write_logits(const Matrix* head, int n_rows) {
+// Of the rows in `normed`, `n_tokens` each. `head`: null for the network's own.
+void Transformer::write_logits(const Matrix* head, int n_tokens, int n_rows) {
   const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;
-  const MatmulTarget target{&output, logits, params_.n_vocab, weights_.output_bias};
+  const MatmulTarget target{&output, logits, n_tokens, n_tokens == params_.n_vocab ? weights_.output_bias : nullptr};
   backend_.matmul({&target, 1}, activations_.normed, n_rows, InputUse::kLast);
-  const int64_t count = int64_t{n_rows} * params_.n_vocab;
+  const int64_t count = int64_t{n_rows} * n_tokens;
   if (params_.logit_scale != 1.0f) backend_.scale(logits, count, params_.logit_scale);
   if (params_.logit_soft_cap > 0) backend_.soft_cap(logits, count, params_.logit_soft_cap);
 }

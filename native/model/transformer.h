@@ -27,7 +27,7 @@ class Transformer final : public Model {
  public:
   static Result<std::unique_ptr<Transformer>> load(const GgufFile& file, Backend& backend,
                                                    const ModelLimits& limits,
-                                                   const Progress& progress);
+                                                   const Progress& progress, const GgufFile* head = nullptr);
 
   const HyperParams& params() const override { return params_; }
   const ModelLimits& limits() const override { return limits_; }
@@ -37,6 +37,8 @@ class Transformer final : public Model {
   bool takes_embeddings() const override { return backend_.takes_spans(); }
   const float* forward(const Batch& batch) override;
   bool guesses() const override { return guess_layer_ != nullptr; }
+  std::span<const int32_t> guessed_tokens() const override;
+  int guess_levels() const override { return params_.guess.n_levels; }
   const float* guess(const GuessBatch& batch) override;
 
   // What load() really took, counted where it was taken; equals memory().
@@ -57,7 +59,7 @@ class Transformer final : public Model {
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
-  void write_logits(const Matrix* head, int n_rows);
+  void write_logits(const Matrix* head, int n_tokens, int n_rows);
   const float* host_logits(int n_rows);
   void note(const float* x, int row, int index);
 

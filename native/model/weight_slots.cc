@@ -55,11 +55,18 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   WeightList list(p);
   list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
   weights.layers.resize(p.layers.size());
-  for (size_t i = 0; i < p.layers.size(); ++i) {
+  const size_t n_own = p.layers.size() - (p.guess.eagle ? 1 : 0);   // a head's layer is of another file
+  for (size_t i = 0; i < n_own; ++i) {
     list.enter(static_cast<int>(i));
     list_weights(p.layers[i], weights.layers[i], list);
   }
-  if (p.guess.used) list_weights(weights.guess, list);
+  if (p.guess.used && !p.guess.eagle) {
+    weights.guess.resize(static_cast<size_t>(p.guess.n_levels));
+    for (int level = 0; level < p.guess.n_levels; ++level) {
+      list.enter(p.n_layers + level);
+      list_weights(weights.guess[static_cast<size_t>(level)], list);
+    }
+  }
   list.enter(-1);
   list_weights(weights.per_layer, list);
   list_weights(weights.streams, list);
@@ -115,10 +122,10 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   if (!fits) {
     faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has shape " +
                                              shape_text(tensor) + ", expected " + shape_text(slot));
-  } else if ((tensor.type == TensorType::kI32) != (slot.numbers != nullptr)) {
+  } else if ((tensor.type == TensorType::kI32 || tensor.type == TensorType::kI64) != (slot.numbers != nullptr)) {
     faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has type " +
                                              std::string(traits_of(tensor.type).name) +
-                                             (slot.numbers != nullptr ? ", expected I32" : ", which holds no weights"));
+                                             (slot.numbers != nullptr ? ", expected I32 or I64" : ", which holds no weights"));
   } else if (is_vector && !slot.any_type && traits_of(tensor.type).block_values != 1) {
     faults->add(ErrorCode::kUnsupported, "tensor '" + slot.name + "' has type " +
                                              std::string(traits_of(tensor.type).name) +
@@ -130,6 +137,27 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
                                              " values, not a multiple of the block of " +
                                              std::string(traits_of(tensor.type).name));
   }
+}
+
+// Finds the tensors of all slots. Of the file's others those are no fault that `known` says are not needed.
+template <typename Known>
+Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<WeightSlot> slots, const HyperParams& params, Known&& known) {
+  Faults faults;
+  std::unordered_set<std::string_view> expected;
+  for (WeightSlot& slot : slots) {
+    const bool seen = !expected.insert(slot.name).second;
+    check_slot(file, slot, seen ? nullptr : &faults);
+  }
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (expected.contains(tensor.name) || known(tensor.name)) continue;
+    faults.add(ErrorCode::kUnsupported,
+               "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
+                   " has no place in architecture '" + params.architecture_name + "' with " +
+                   std::to_string(params.n_layers) +
+                   " layers as this build computes it; leaving it out would change results");
+  }
+  if (faults.any()) return faults.error();
+  return slots;
 }
 
 }  // namespace
@@ -162,24 +190,18 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
                                               ", but the file has only " +
                                               std::to_string(file.tensors().size()) + " tensors"};
   }
-  std::vector<WeightSlot> slots = list_all(params, weights);
   const bool applies_factors = find_architecture(params.architecture_name)->rope_factors;
-  Faults faults;
-  std::unordered_set<std::string_view> expected;
-  for (WeightSlot& slot : slots) {
-    const bool seen = !expected.insert(slot.name).second;
-    check_slot(file, slot, seen ? nullptr : &faults);
-  }
-  for (const GgufTensor& tensor : file.tensors()) {
-    if (expected.contains(tensor.name) || read_with_params(tensor.name, params) || is_harmless(tensor.name, params, applies_factors)) continue;
-    faults.add(ErrorCode::kUnsupported,
-               "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
-                   " has no place in architecture '" + params.architecture_name + "' with " +
-                   std::to_string(params.n_layers) +
-                   " layers as this build computes it; leaving it out would change results");
-  }
-  if (faults.any()) return faults.error();
-  return slots;
+  return check_all(file, list_all(params, weights), params, [&](std::string_view name) {
+    return read_with_params(name, params) || is_harmless(name, params, applies_factors);
+  });
+}
+
+Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights) {
+  const EagleParams& eagle = *params.guess.eagle;
+  WeightList list(eagle.own);
+  list_weights(eagle, weights.eagle, list);
+  // What leads back from tokens to rows of logits follows from d2t.
+  return check_all(head, std::move(list).take(), eagle.own, [](std::string_view name) { return name == "t2d" || name == "rope_freqs.weight"; });
 }
 
 }  // namespace monolith

@@ -80,9 +80,17 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
 // Checked, as numbers say which expert is read.
 Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
   slot.numbers->resize(static_cast<size_t>(slot.cols));
-  std::memcpy(slot.numbers->data(), data.data(), slot.numbers->size() * sizeof(int32_t));
+  const bool wide = slot.tensor->type == TensorType::kI64;
   for (size_t i = 0; i < slot.numbers->size(); ++i) {
-    const int32_t number = (*slot.numbers)[i];
+    int64_t number = 0;
+    if (wide) {
+      std::memcpy(&number, data.data() + i * sizeof number, sizeof number);
+    } else {
+      int32_t narrow = 0;
+      std::memcpy(&narrow, data.data() + i * sizeof narrow, sizeof narrow);
+      number = narrow;
+    }
+    (*slot.numbers)[i] = static_cast<int32_t>(number);
     if (number < 0 || number >= slot.most)
       return Error{ErrorCode::kInvalidFile, "tensor '" + slot.name + "' holds " + std::to_string(number) + " at index " +
                                                 std::to_string(i) + ", expected 0 to " + std::to_string(slot.most - 1)};

@@ -11,6 +11,7 @@
 #include "backend/backend.h"
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
+#include "model/layers/eagle_weights.h"
 #include "model/layers/guess_weights.h"
 #include "model/layers/layer_weights.h"
 #include "model/model.h"
@@ -26,7 +27,8 @@ struct Weights {
   StreamProjections streams;
   StreamMixWeights output_mix;
   std::vector<LayerWeights> layers;   // as HyperParams::layers
-  GuessWeights guess;
+  std::vector<GuessWeights> guess;   // of each level
+  EagleWeights eagle;
 };
 
 // Of each head's rows of a tensor some, the parts of all heads one below the other and each padded to a multiple of
@@ -51,7 +53,7 @@ struct WeightSlot {
   int64_t first = 0;
   const GgufTensor* tensor = nullptr;  // found in the file
   HeadPart heads = {};
-  std::vector<int32_t>* numbers = nullptr;   // I32, on the host
+  std::vector<int32_t>* numbers = nullptr;   // I32 or I64, on the host
   int32_t most = 0;                          // each of them is at least 0 and below this
   bool any_type = false;                     // of a vector: the file may have it quantized
   // The rows lie in so many runs of equal length, whose beginnings are `run_stride` rows apart.
@@ -66,6 +68,9 @@ struct WeightSlot {
 // kInvalidFile, or kUnsupported if only surplus ones that would change the result.
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params,
                                              Weights& weights);
+
+// The same for the head that guesses (HyperParams::guess.eagle), of its own file.
+Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights);
 
 // A tensor that the network needs, from the file's metadata and from which optional tensors it carries: of those only
 // name and shape are looked at. For tools that write models.

@@ -147,7 +147,7 @@ void PatchGrid::taps(int first, int count, std::vector<int32_t>& rows, std::vect
     switch (params_.traits->positions) {
       case PatchPositions::kNone: break;
       case PatchPositions::kLearned:
-        rows.push_back(place.row * params_.side_patches() + place.column);
+        rows.push_back(place.row * params_.side_patches() + place.column + (params_.class_first() ? 1 : 0));
         weights.push_back(1);
         break;
       case PatchPositions::kTwoTables:

@@ -36,7 +36,7 @@ class PatchGrid {
   int rotation_section() const;
 
   // Rows of the table of positions that patches `first` and on are given. The class vector has the table's row
-  // params.n_positions.
+  // params.n_positions, or, where it comes first, row 0.
   int n_taps() const { return n_taps_; }
   void taps(int first, int count, std::vector<int32_t>& rows, std::vector<float>& weights) const;
 

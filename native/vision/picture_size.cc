@@ -62,11 +62,11 @@ PictureSize best_candidate(PictureSize picture, std::span<const std::pair<int, i
   return best;
 }
 
-PictureSize nearest_grid(PictureSize picture, int most, int tile) {
+PictureSize nearest_grid(PictureSize picture, int most, int tile, int least) {
   std::vector<PictureSize> grids;
   for (int width = 1; width <= most; ++width)
     for (int height = 1; width * height <= most; ++height)
-      if (width * height >= 2) grids.push_back({width, height});
+      if (width * height >= least) grids.push_back({width, height});
   std::ranges::stable_sort(grids, {}, &PictureSize::pixels);
   PictureSize best{1, 1};
   const float shape = static_cast<float>(picture.width) / static_cast<float>(picture.height);

@@ -27,7 +27,7 @@ PictureSize tiled_size(PictureSize picture, int longer, int side);
 // The candidate (width, height) in which most of the picture's pixels survive; of equals the one that wastes least.
 PictureSize best_candidate(PictureSize picture, std::span<const std::pair<int, int>> candidates);
 
-// Columns and rows of LFM2's tiles, at most `most` and at least two: the grid whose shape is nearest.
-PictureSize nearest_grid(PictureSize picture, int most, int tile);
+// Columns and rows of tiles, `least` to `most` of them (LFM2: at least two): the grid whose shape is nearest.
+PictureSize nearest_grid(PictureSize picture, int most, int tile, int least = 2);
 
 }  // namespace monolith

@@ -1,7 +1,9 @@
 // VisionModel::plan: which pieces a picture is cut into, and the tokens around them.
 #include <algorithm>
+#include <cmath>
 #include <string>
 
+#include "vision/original_size.h"
 #include "vision/picture_size.h"
 #include "vision/vision.h"
 #include "vision/vision_params.h"
@@ -27,6 +29,12 @@ class Planner {
   }
 
   Result<ImagePlan> make(const PlanOptions& options) {
+    if (Status s = params_.original() ? choose_original(options) : (choose(options), Status{}); !s) return s.error();
+    return finish();
+  }
+
+ private:
+  void choose(const PlanOptions& options) {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;
     int64_t most = params_.most_pixels;
@@ -52,18 +60,58 @@ class Planner {
         overview(smart());
         break;
     }
+  }
+
+  // As the makers' programs choose; prepare() follows it.
+  Status choose_original(const PlanOptions& options) {
+    const int size = params_.image_size;
+    const bool tiles = !options.overview_only && params_.max_tiles > 0;
+    int64_t most = params_.most_pixels;
+    if (options.overview_only) most = std::max(params_.least_pixels, std::min(most, kLowPixels));
+    switch (params_.traits->projector) {
+      case Projector::kQwen25Vl:
+      case Projector::kQwen3Vl: single(qwen_size(picture_, params_.factor(), params_.least_pixels, most)); break;
+      case Projector::kPixtral: {
+        const auto longest = std::min<int64_t>(size, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
+        single(pixtral_size(picture_, static_cast<int>(longest / params_.factor() * params_.factor()), params_.factor()));
+        break;
+      }
+      case Projector::kIdefics3: {
+        const PictureSize all = idefics_tiled(idefics_size(picture_, params_.longer_side), size);
+        if (tiles && (all.width > size || all.height > size)) cut(all, size);
+        overview({size, size});
+        break;
+      }
+      case Projector::kInternVl: {
+        const PictureSize grid = tiles ? nearest_grid(picture_, params_.max_tiles, size, 1) : PictureSize{1, 1};
+        if (grid.pixels() > 1) cut({grid.width * size, grid.height * size}, size);
+        overview({size, size});
+        break;
+      }
+      case Projector::kMlp:
+        if (clip_size(picture_, size).pixels() > params_.bounds.max_source_pixels) return too_narrow();
+        single({size, size});
+        break;
+      default: choose(options);   // sizes are the same, filters and shapes are not
+    }
+    return {};
+  }
+
+  Error too_narrow() const {
+    return {ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +
+                                             " pixels is too narrow: no " + std::to_string(params_.most_piece_pixels) +
+                                             " pixels show both its sides"};
+  }
+
+  Result<ImagePlan> finish() {
     for (const ImagePiece& piece : plan_.pieces)
       if (int64_t{piece.width} * piece.height > params_.most_piece_pixels)
-        return Error{ErrorCode::kInvalidArgument,
-                     "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +
-                         " pixels is too narrow: no " + std::to_string(params_.most_piece_pixels) +
-                         " pixels show both its sides"};
+        return too_narrow();
     if (Status s = check_positions(); !s) return s.error();
     mark();
     return std::move(plan_);
   }
 
- private:
   ImagePiece piece(PiecePart part, PictureSize size) const {
     ImagePiece piece;
     piece.part = part;

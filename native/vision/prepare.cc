@@ -5,6 +5,8 @@
 
 #include "base/sha256.h"
 #include "vision/normalization.h"
+#include "vision/original_size.h"
+#include "vision/resample.h"
 #include "vision/resize.h"
 #include "vision/vision.h"
 #include "vision/vision_params.h"
@@ -33,6 +35,49 @@ std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_wi
   return tile;
 }
 
+// One picture's pixels in the sizes that its plan has.
+class Resizing {
+ public:
+  Resizing(const VisionParams& params, const uint8_t* pixels, PictureSize size) : params_(params), pixels_(pixels), size_(size) {}
+
+  std::vector<uint8_t> for_tiles(PictureSize all) const {
+    constexpr uint8_t kBlack[3] = {0, 0, 0};
+    if (!params_.original()) return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, all, kBlack);
+    if (projector() != Projector::kIdefics3) return resample(original_filter(), pixels_, size_, all);
+    const PictureSize scaled = idefics_size(size_, params_.longer_side);   // once by its shape, once to whole tiles
+    return resample(original_filter(), resample(original_filter(), pixels_, size_, scaled).data(), scaled, all);
+  }
+
+  std::vector<uint8_t> whole(PictureSize place) const {
+    if (!params_.original()) return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, place, params_.traits->pad);
+    if (projector() != Projector::kMlp) return resample(original_filter(), pixels_, size_, place);
+    const PictureSize covering = clip_size(size_, place.width);
+    return middle_of(resample(original_filter(), pixels_, size_, covering).data(), covering, place);
+  }
+
+  // `tiled`: what for_tiles() gave, of size `all`; empty without tiles.
+  std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
+    if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
+    const bool again = projector() == Projector::kIdefics3 && !tiled.empty();   // of what was cut, not of the picture
+    return again ? resample(original_filter(), tiled.data(), all, place) : resample(original_filter(), pixels_, size_, place);
+  }
+
+ private:
+  Projector projector() const { return params_.traits->projector; }
+  ResampleFilter original_filter() const {
+    switch (projector()) {
+      case Projector::kIdefics3: return ResampleFilter::kLanczos;
+      case Projector::kGemma3:
+      case Projector::kLfm2: return ResampleFilter::kBilinear;
+      default: return ResampleFilter::kBicubic;
+    }
+  }
+
+  const VisionParams& params_;
+  const uint8_t* const pixels_;
+  const PictureSize size_;
+};
+
 }  // namespace
 
 Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, const RgbImage& image) const {
@@ -43,13 +88,10 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
                  "a picture of " + std::to_string(image.width) + " x " + std::to_string(image.height) + " pixels and " +
                      std::to_string(image.pixels.size()) + " bytes is not the one of " + std::to_string(plan.source_width) +
                      " x " + std::to_string(plan.source_height) + " that was planned"};
-  constexpr uint8_t kBlack[3] = {0, 0, 0};
-  const ResizeKernels& kernels = resize_kernels();
-  const Filter filter = params_->traits->filter;
   try {
+    const Resizing resizing(*params_, image.pixels.data(), size);
     std::vector<uint8_t> resized;
-    if (plan.resized_width > 0)
-      resized = fit_with_padding(kernels, filter, image.pixels.data(), size, {plan.resized_width, plan.resized_height}, kBlack);
+    if (plan.resized_width > 0) resized = resizing.for_tiles({plan.resized_width, plan.resized_height});
     std::vector<PreparedPiece> pieces;
     for (const ImagePiece& piece : plan.pieces) {
       const PictureSize place{piece.width, piece.height};
@@ -57,10 +99,10 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
       switch (piece.part) {
         case PiecePart::kTile: prepared.pixels = tile_of(resized, plan.resized_width, piece); break;
         case PiecePart::kImage:
-          prepared.pixels = fit_with_padding(kernels, filter, image.pixels.data(), size, place, params_->traits->pad);
+          prepared.pixels = resizing.whole(place);
           break;
         case PiecePart::kOverview:
-          prepared.pixels = stretch(kernels, Filter::kBilinear, image.pixels.data(), size, place);
+          prepared.pixels = resizing.overview(place, resized, {plan.resized_width, plan.resized_height});
           break;
       }
       prepared.hash = hash_of(*params_, prepared);

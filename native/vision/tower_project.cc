@@ -19,8 +19,8 @@ void PieceRun::project(int first, int count) {
   Backend& backend = tower_.backend();
   const int patches = count * square_patches();
   const bool pools = p.traits->projector == Projector::kGemma3 || p.traits->projector == Projector::kGemma4;
-  // LLaVA drops the first patch and passes the class vector's row as the last one.
-  float* from = row(first * square_patches() + (p.traits->projector == Projector::kMlp ? 1 : 0));
+  // As llama.cpp has it, LLaVA drops the first patch and passes the class vector's row as the last one.
+  float* from = row(first * square_patches() + (p.traits->projector == Projector::kMlp && !p.original() ? 1 : 0));
   float* const normed = memory().normed;
   int64_t width = int64_t{square_patches()} * p.width;
   if (w.post) {

@@ -148,7 +148,7 @@ void PieceRun::embed(int first, int count) {
   if (first + count > grid_.n_patches()) {   // the class vector is the last row
     float* const last = row(grid_.n_patches());
     tower_.backend().copy_rows(weights().class_vector, p.width, 1, p.width, last);
-    const int32_t position = p.n_positions;
+    const int32_t position = p.class_first() ? 0 : p.n_positions;
     const float one = 1;
     operations.add_table_rows({1, &position, &one}, weights().positions, 1, p.width, last);
   }

@@ -32,11 +32,16 @@ namespace monolith {
 
 struct VisionParams;
 
+// Whose way of making pieces of a picture, where the two differ: llama.cpp's, which GGUF files' users see everywhere, or that of
+// the programs of the model's makers (original_size.h, resample.h; also in which order a class vector has its position).
+enum class VisionResize : uint8_t { kLlamaCpp, kOriginal };
+
 // What the operator allows, within what the file says. 0: as the file has it.
 struct VisionBounds {
   int64_t max_source_pixels = int64_t{1} << 27;   // of a picture as it was sent
   int64_t max_pixels = 0;   // of a piece whose size follows the picture's
   int max_tiles = 0;        // of a picture; fewer where the file says so
+  VisionResize resize = VisionResize::kLlamaCpp;
 };
 
 // What a request asks for.
@@ -81,7 +86,7 @@ struct PreparedPiece {
 
 class VisionModel {
  public:
-  // Errors: kUnsupported (a projector this build does not know, by name), kInvalidFile (a key or tensor that is missing,
+  // Errors: kUnsupported (a projector this build does not know, by name, or whose makers' way is not), kInvalidFile (a key or tensor that is missing,
   // contradicts another, or is out of bounds, by name). `file` is not kept.
   static Result<std::shared_ptr<const VisionModel>> load(const GgufFile& file, const VisionBounds& bounds);
   ~VisionModel();

@@ -62,6 +62,10 @@ class Reader {
     params_.traits = projector_traits(name);
     if (params_.traits == nullptr)
       return unsupported("clip.projector_type is \"" + std::string(name) + "\"; this build has " + projector_names());
+    const Projector projector = params_.traits->projector;
+    const bool grids = projector == Projector::kMlp && vision_.has("image_grid_pinpoints");
+    if (params_.original() && (projector == Projector::kGemma4 || projector == Projector::kKimi25 || grids))
+      return unsupported("vision_resize original: the way of the makers of " + (grids ? "LLaVA 1.6" : std::string(name)) + " is not computed here; llama.cpp's is");
     if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
     return {};
   }
@@ -120,6 +124,10 @@ class Reader {
     const int64_t square = int64_t{params_.factor()} * params_.factor(), size = params_.image_size;
     params_.least_pixels = traits.least * square;
     params_.most_pixels = traits.most * square;
+    if (params_.original() && traits.projector == Projector::kPixtral) {
+      const int64_t side = (size + params_.factor() - 1) / params_.factor() * params_.factor();
+      params_.most_pixels = std::min(side * side, kMaxPixels);
+    }
     if (traits.projector == Projector::kKimi25) {
       for (const auto& [key, to] : {std::pair{"image_min_pixels", &params_.least_pixels},
                                     std::pair{"image_max_pixels", &params_.most_pixels}}) {
@@ -215,6 +223,7 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_tower_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
+  if (params.original()) params.file.low ^= 1;   // equal bytes may stand at other positions
   return params;
 }
 

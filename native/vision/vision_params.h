@@ -43,6 +43,9 @@ struct VisionParams {
 
   ContentHash file;                 // of metadata, names and shapes of tensors, and samples of their data
 
+  bool original() const { return bounds.resize == VisionResize::kOriginal; }
+  // The class vector and the first position belong together; otherwise it has the last, and patches those before their own.
+  bool class_first() const { return original() && traits->class_vector; }
   int head_dim() const { return width / n_heads; }
   int side_patches() const { return image_size / patch_size; }
   int factor() const { return patch_size * merge; }

@@ -1,5 +1,5 @@
 // How often something was done that strangers may do, or that leaves something behind for good: sign-ins by address
-// and by e-mail, codes of second factors, wrong operator tokens, sign-ups, forgotten passwords; organizations, invitations and names of a user.
+// and by e-mail, codes of second factors, returns from a provider, wrong operator tokens, sign-ups, forgotten passwords; organizations, invitations and names of a user.
 // A port, see docs/storage.md: each method is one unit of work, and what it counts all threads and processes count
 // together. Nothing need be durable: what is lost are attempts.
 
@@ -8,7 +8,7 @@ import { apiError } from '../errors.js';
 
 export const ATTEMPTS_MS = 15 * 60_000;
 /** Within ATTEMPTS_MS from the first one. */
-export const MAX_ATTEMPTS = { login: 10, operator: 10, password: 10, signup: 30, forgot: 10, code: 5, mail: 3, organization: 50, invite: 100, name: 20 } as const;
+export const MAX_ATTEMPTS = { login: 10, operator: 10, password: 10, signup: 30, forgot: 10, code: 5, elsewhere: 30, mail: 3, organization: 50, invite: 100, name: 20 } as const;
 export type AttemptKind = keyof typeof MAX_ATTEMPTS;
 
 /** `until`: milliseconds, when all of it is forgotten. */

@@ -4,6 +4,7 @@
 import type { ApiKeys } from './api-keys.js';
 import type { Attempts } from './attempts.js';
 import type { AuditLog } from './audit.js';
+import type { Identities } from './identities.js';
 import type { Invites } from './invites.js';
 import type { KeyStore } from './key-store.js';
 import type { Members } from './members.js';
@@ -17,6 +18,7 @@ import type { Users } from './users.js';
 export interface Directory {
   readonly signIns: SignIns;
   readonly secondFactors: SecondFactors;
+  readonly identities: Identities;
   readonly ownAccount: OwnAccount;
   readonly signUps: SignUps;
   readonly users: Users;

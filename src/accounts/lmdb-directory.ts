@@ -4,6 +4,7 @@ import type { Store } from '../storage/store.js';
 import { Accounts } from './accounts.js';
 import { AccountChanges } from './changes.js';
 import type { Directory } from './directory.js';
+import { IdentityTable } from './lmdb/identity-table.js';
 import { InviteTable } from './lmdb/invite-table.js';
 import { MembershipTable } from './lmdb/membership-table.js';
 import { OrganizationTable } from './lmdb/organization-table.js';
@@ -16,6 +17,7 @@ import { UserTable } from './lmdb/user-table.js';
 import { LmdbApiKeys } from './lmdb-api-keys.js';
 import { LmdbAttempts } from './lmdb-attempts.js';
 import { LmdbAuditLog } from './lmdb-audit-log.js';
+import { LmdbIdentities } from './lmdb-identities.js';
 import { LmdbInvites } from './lmdb-invites.js';
 import { LmdbKeyStore } from './lmdb-key-store.js';
 import { LmdbMembers } from './lmdb-members.js';
@@ -31,6 +33,7 @@ const SWEEP_MS = 3_600_000;
 export class LmdbDirectory implements Directory {
   readonly signIns: LmdbSignIns;
   readonly secondFactors: LmdbSecondFactors;
+  readonly identities: LmdbIdentities;
   readonly ownAccount: LmdbOwnAccount;
   readonly signUps: LmdbSignUps;
   readonly users: LmdbUsers;
@@ -54,11 +57,12 @@ export class LmdbDirectory implements Directory {
     const invites = new InviteTable(store), sessions = new SessionTable(store), tokens = new TokenTable(store);
     const tables = {
       users: new UserTable(store), organizations: new OrganizationTable(store), settings: new SettingsTable(store), memberships: new MembershipTable(store),
-      setupCode: new SetupCode(store), secondFactors: new SecondFactorTable(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
+      setupCode: new SetupCode(store), secondFactors: new SecondFactorTable(store), identities: new IdentityTable(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
     };
     this.keyStore = new LmdbKeyStore(this.apiKeys, tables.organizations, tables.settings);
     this.signIns = new LmdbSignIns(store, tables);
     this.secondFactors = new LmdbSecondFactors(store, tables);
+    this.identities = new LmdbIdentities(store, tables);
     this.ownAccount = new LmdbOwnAccount(store, tables);
     this.signUps = new LmdbSignUps(store, tables);
     this.users = new LmdbUsers(store, tables);

@@ -3,6 +3,7 @@
 import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
 import type { Actor } from './audit.js';
+import type { IdentityTable } from './lmdb/identity-table.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
 import type { OrganizationTable } from './lmdb/organization-table.js';
 import type { SecondFactorTable } from './lmdb/second-factor-table.js';
@@ -15,7 +16,7 @@ import type { ChangedEmail, OwnAccount } from './own-account.js';
 import type { User } from './users.js';
 
 export interface OwnAccountTables {
-  users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; tokens: TokenTable; secondFactors: SecondFactorTable; audit: LmdbAuditLog;
+  users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; tokens: TokenTable; secondFactors: SecondFactorTable; identities: IdentityTable; audit: LmdbAuditLog;
 }
 
 export class LmdbOwnAccount implements OwnAccount {
@@ -45,7 +46,7 @@ export class LmdbOwnAccount implements OwnAccount {
   }
 
   delete(user: User, actor: Actor): Promise<void> {
-    const { users, memberships, organizations, sessions, tokens, secondFactors, audit } = this.tables;
+    const { users, memberships, organizations, sessions, tokens, secondFactors, identities, audit } = this.tables;
     return this.store.transaction(() => {
       const own = memberships.ofUser(user.id);
       const orphaned = own.filter(({ organizationId }) => memberships.isLastOwner(organizationId, user.id)).map(({ organizationId }) => organizations.get(organizationId)?.name ?? organizationId);
@@ -58,6 +59,7 @@ export class LmdbOwnAccount implements OwnAccount {
       sessions.endAll(user.id);
       tokens.removeAllOf(user.id);
       secondFactors.remove(user.id);
+      identities.removeAllOf(user.id);
       users.remove(user.id);
       audit.note(null, actor, 'user.deleted', user.id, { email: user.email });
     });

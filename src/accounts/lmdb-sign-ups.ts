@@ -6,6 +6,7 @@ import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
 import type { Invite } from './invites.js';
 import type { Organization } from './keys.js';
+import type { IdentityTable } from './lmdb/identity-table.js';
 import type { InviteTable } from './lmdb/invite-table.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
 import type { OrganizationTable } from './lmdb/organization-table.js';
@@ -21,7 +22,7 @@ import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from './sign
 
 export interface SignUpTables {
   users: UserTable; organizations: OrganizationTable; settings: SettingsTable; memberships: MembershipTable; invites: InviteTable; sessions: SessionTable;
-  setupCode: SetupCode; audit: LmdbAuditLog;
+  setupCode: SetupCode; identities: IdentityTable; audit: LmdbAuditLog;
 }
 
 interface Home { organization: Organization; role: Role }
@@ -43,12 +44,18 @@ export class LmdbSignUps implements SignUps {
   }
 
   signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
-    const { users, memberships, sessions, settings, setupCode, audit } = this.tables;
+    const { users, memberships, sessions, settings, setupCode, identities, audit } = this.tables;
     return this.store.transaction(() => {
       const allowed = this.#permission(policy, wish);
       const user = users.create({ email: wish.email, name: wish.name, passwordHash, operator: allowed.as === 'first' });
       if (user === null) throw apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
+      if (wish.identity !== undefined) {
+        if (identities.userOf(wish.identity) !== undefined) throw apiError('email_taken', 'There is an account for this person already. Sign in instead.', 'email');   // somebody was quicker
+        identities.put(user.id, wish.identity);
+        users.change(user.id, { emailVerified: true });
+        audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
+      }
       const { organization, role } = allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
       memberships.put(organization.id, user.id, role);
       audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });

@@ -4,6 +4,7 @@
 
 import { apiError } from '../errors.js';
 import type { Role } from '../wire/dashboard.js';
+import type { ForeignIdentity } from './identities.js';
 import type { Invite } from './invites.js';
 import type { OrganizationView } from './organizations.js';
 import type { Client } from './sign-ins.js';
@@ -22,6 +23,8 @@ export interface SignUp {
   organizationName: string | null;
   invite: string | null;
   code: string | null;
+  /** Who this is at the provider that has vouched for the address; such a user has no password. */
+  identity?: ForeignIdentity;
 }
 
 export interface SignedUp { user: User; organization: OrganizationView; role: Role; cookie: string }

@@ -49,6 +49,12 @@ function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
   return `16 tokens take ${fullPages}${fullPages > 0 ? ', and' : ', but'} of the last ${window} of a request ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
 }
 
+/** What of the pages is bytes that no layer uses, as layers of unequal sizes share them; '' where none are. */
+function pagesIdle({ pagesFilled }: MemoryPlan): string {
+  const idle = 100 * (1 - pagesFilled);
+  return idle < 0.05 ? '' : `${idle.toFixed(1)} % of them idle, as layers are of unequal sizes; `;
+}
+
 function report(file: string, found: Inspection, visionFile: string | null, allTensors: boolean): string {
   const { model, plan } = found;
   const sections: string[] = [];
@@ -73,7 +79,7 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
       ...model === null || model.guessLayers === 0 ? [] : [['of these, guessing', plan.guessWeightBytes === 0
         ? `none: the file's ${model.guessLayers} such layer${model.guessLayers === 1 ? ' is' : 's are'} left out`
         : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} such layer${model.guessLayers === 1 ? '' : 's'}, with keys and values of its own in the KV pages)`]],
-      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}up to ${plan.context} tokens per request)`],
+      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`],
       ...plan.slotBytes === 0 ? [] : [['recurrent state', `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`]],
       ['activations', showBytes(plan.activationBytes)],
       ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],

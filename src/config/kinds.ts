@@ -174,6 +174,7 @@ export interface ModelOverride {
   readonly quantize?: (typeof QUANTIZE_TYPES)[number] | null | undefined;
   readonly draft?: string | null | undefined;
   readonly vision?: string | null | undefined;
+  readonly vision_resize?: 'llama.cpp' | 'original' | undefined;
   readonly vision_precision?: 'fast' | 'exact' | undefined;
   readonly context_window?: number | undefined;
   readonly max_output_tokens?: number | undefined;
@@ -202,8 +203,9 @@ const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
-  draft: modelName.nullable().optional(),
+  draft: z.string().min(1).max(4096).nullable().optional(),
   vision: z.string().min(1).max(4096).nullable().optional(),
+  vision_resize: z.enum(['llama.cpp', 'original']).optional(),
   vision_precision: z.enum(['fast', 'exact']).optional(),
   context_window: z.number().int().min(1).optional(),
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).optional(),

@@ -129,7 +129,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
 
   hub: {
     endpoint: setting(kind.url('https', 'http'), 'https://huggingface.co', 'The hub that models are pulled from: any server that speaks the Hugging Face hub\'s API.', { variables: ['HF_ENDPOINT'] }),
@@ -142,6 +142,16 @@ export const settings = {
     signup: setting(kind.choice('auto', 'open', 'invited'), 'auto', 'Who may sign up on the dashboard: anybody, or with an invitation. auto: anybody as long as the server listens on this machine only. The first user always may, beyond this machine with the code shown at the start.'),
     operator_second_factor: setting(kind.choice('optional', 'required'), 'optional', 'Whether operators need a second factor: without one, their own pages and API are closed to them until they turn it on.'),
     organizations_per_user: setting(kind.integer(1, 50), 5, 'Organizations one person may own: each has limits of its own. Operators may own more.'),
+  },
+
+  oidc: {
+    issuer: setting(kind.nullable(kind.url('https', 'http')), null, 'A provider of OpenID Connect that people may sign in by, e.g. https://accounts.example.com. Its registration of this server wants the redirect address: the dashboard\'s, then /dashboard/api/oidc/callback.', { shown: 'none' }),
+    client_id: setting(kind.nullable(kind.text(1, 512)), null, 'The name under which the provider knows this server.', { shown: 'none' }),
+    client_secret: setting(kind.nullable(kind.text(1, 1024)), null, 'The secret that goes with it; without it the server is a public client, by PKCE alone.', { secret: true, shown: 'none' }),
+    name: setting(kind.text(1, 64), 'single sign-on', 'What the button says behind "Sign in with".'),
+    domains: setting(kind.list, [], 'Domains of e-mail addresses that may come in by the provider; none: all that it vouches for.', { shown: 'all' }),
+    signup: setting(kind.choice('invited', 'open'), 'invited', 'Whether an account is made for who has none: for everybody who may come in, or with an invitation.'),
+    unverified_email: setting(kind.flag, false, 'Take addresses that the provider does not say it has verified: some never say so. Only where nobody can choose theirs there.'),
   },
 
   dashboard: {
@@ -170,6 +180,12 @@ export const settings = {
     max_rows: setting(kind.integer(1_000, 1e8), 500_000, 'Most requests in the request log; beyond that the oldest go.'),
     max_bytes: setting(kind.bytes(1_048_576, 2 ** 40), 536_870_912, 'Most bytes of the request log, about; beyond that the oldest go.'),
     text_characters: setting(kind.integer(100, 1e6), 32_768, 'Most characters kept of one prompt, and as many of its answer, where an organization has them kept.'),
+  },
+
+  webhooks: {
+    public_only: setting(kind.flag, false, 'Send webhooks (alerts of budgets) to addresses of the public internet alone. Their addresses are chosen by admins of organizations: set this where these are strangers.'),
+    timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time one attempt may take.'),
+    attempts: setting(kind.integer(1, 10), 4, 'Attempts at one webhook, with growing pauses between them.'),
   },
 
   metrics: {

@@ -25,6 +25,7 @@ export interface LoadOptions {
   visionOptional?: boolean;   // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
   visionMaxPixels?: number;   // of a picture as it was sent; absent = 2 ** 27
   visionMaxTiles?: number;    // of a picture; 0 or absent = as the tower's file has it
+  visionResize?: 'llama.cpp' | 'original';   // whose way of making pieces of a picture; absent = llama.cpp's
   visionPrecision?: 'fast' | 'exact';   // of weights in 16 bits; absent = fast
   embeddingBytes?: number;    // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
   maxContext: number;         // 0 = the file's own, as far as memory allows
@@ -72,6 +73,7 @@ export interface MemoryPlan {
   fullPages: number;          // 0 where all layers have a window
   windowPages: number;        // 0 where none has
   window: number;             // of layers that see the last tokens only; 0: there are none
+  pagesFilled: number;        // share of the pages' bytes that layers keep something in; the rest lies idle
 }
 
 export interface ModelInfo {
@@ -252,6 +254,8 @@ export interface CallOptions {
    */
   next?: string[];
   end?: string;
+  /** What follows the open marker where the content has a header that begins as calls do: with it the section ends. Absent: nothing. */
+  answer?: string;
   /** Without a close marker: a section ends with its grammar all the same, and the turn goes on as behind a close marker. */
   endsItself?: boolean;
   /** The content begins with a call: the engine writes the open marker and a prefix, after the reasoning if there is any. */

@@ -21,13 +21,18 @@ const catalogModel = z.strictObject({
   file: z.string().min(1),
   /** Matrices of floats are stored so while loading; absent or null: as they are. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
-  /** Another model, smaller and of the same vocabulary, that guesses what this one will say: the same answers, sooner. */
-  draft: id.nullable().optional(),
+  /**
+   * What guesses what this model will say, for the same answers, sooner: another model, smaller and of the same vocabulary, or
+   * a file made to guess for it (an EAGLE-3 head), relative to the catalog (or, of a setting, to the working folder).
+   */
+  draft: z.string().min(1).max(4096).nullable().optional(),
   /**
    * A GGUF file of its vision tower ("mmproj"), relative to the catalog (or, of a setting, to the working folder); null: it does
    * not see. Absent: what lies beside the file under a usual name (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
+  /** Whose way of resizing and cutting images, where they differ: llama.cpp's (absent), or that of the model's makers. */
+  vision_resize: z.enum(['llama.cpp', 'original']).optional(),
   /** How the tower computes with weights of 16 bits: in integers of 16 bits (absent), or in floats of 32. */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
@@ -76,7 +81,7 @@ export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'draft' | 'vision' | 'vision_precision' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'draft' | 'vision' | 'vision_precision' | 'vision_resize' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -105,7 +110,8 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   return parsed.data.models.map((model) => {
     const file = resolve(dirname(path), model.file);
     if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} is not there`);
-    return { ...model, file, ...(typeof model.vision === 'string' ? { vision: resolve(dirname(path), model.vision) } : {}) };
+    const draft = typeof model.draft === 'string' ? resolve(dirname(path), model.draft) : '';
+    return { ...model, file, ...(existsSync(draft) ? { draft } : {}), ...(typeof model.vision === 'string' ? { vision: resolve(dirname(path), model.vision) } : {}) };
   });
 }
 
@@ -181,15 +187,22 @@ export function withOverrides(models: readonly CatalogModel[], overrides: Readon
   });
 }
 
-/** The model that guesses for each model that has one. Throws CatalogError for a draft that is not there, or has one itself. */
-export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, CatalogModel> {
+/** What guesses for a model: another model's file, or one of its own kind. */
+export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
+
+/** What guesses for each model that has a draft. Throws CatalogError for a draft that is not there, or has one itself. */
+export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, DraftFile> {
   const byName = new Map(models.map((model) => [model.id, model]));
-  const drafts = new Map<string, CatalogModel>();
+  const drafts = new Map<string, DraftFile>();
   for (const { id: name, draft } of models) {
     if (draft === undefined || draft === null) continue;
     const found = byName.get(draft);
     const where = `models "${name}": draft`;
-    if (found === undefined) throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}`);
+    if (found === undefined) {
+      if (!existsSync(draft)) throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}, and no file`);
+      drafts.set(name, { file: resolve(draft) });
+      continue;
+    }
     if (draft === name) throw new CatalogError(where, 'is the model itself');
     if (found.draft !== undefined && found.draft !== null) throw new CatalogError(where, `"${draft}" has a draft itself, "${found.draft}"`);
     drafts.set(name, found);

@@ -17,6 +17,24 @@ function findPackageRoot(from: string): string {
 
 const kPlaces = ['build/Release/monolith.node', 'build/Debug/monolith.node'];
 
+/** The npm packages that have the addon for this machine, the one to prefer first. scripts/package.mjs makes them. */
+export function addonPackages(): string[] {
+  const name = `monolith-server-${process.platform}-${process.arch}`;
+  return [`${name}-cuda`, name];
+}
+
+function installedAddon(): string | undefined {
+  const { resolve: find } = createRequire(import.meta.url);
+  for (const name of addonPackages()) {
+    try {
+      return find(`${name}/monolith.node`);
+    } catch {
+      // not installed
+    }
+  }
+  return undefined;
+}
+
 let loaded: Addon | undefined;
 
 /**
@@ -26,7 +44,7 @@ let loaded: Addon | undefined;
 export function loadAddon(): Addon {
   if (loaded !== undefined) return loaded;
   const named = process.env['MONOLITH_ADDON'] ?? '';
-  const path = named !== '' ? resolve(named) : kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place));
+  const path = named !== '' ? resolve(named) : kPlaces.map((place) => join(packageRoot, place)).find((place) => existsSync(place)) ?? installedAddon();
   if (path === undefined) {
     throw new Error(`the native addon is not built: run "npm run build" (looked for ${kPlaces.join(' and ')} in ${packageRoot})`);
   }
@@ -34,7 +52,8 @@ export function loadAddon(): Addon {
     loaded = createRequire(import.meta.url)(path) as Addon;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    const advice = named === '' ? 'rebuild it with "npm run build"' : 'MONOLITH_ADDON names it';
+    const advice = named !== '' ? 'MONOLITH_ADDON names it' : path.startsWith(packageRoot) ? 'rebuild it with "npm run build"'
+      : 'it needs glibc 2.36 or newer; without that package the engine is built from source';
     throw new Error(`the native addon ${path} does not load (${reason}): ${advice}`, { cause: error });
   }
   return loaded;

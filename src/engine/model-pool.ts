@@ -6,7 +6,7 @@ import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Addon, LoadOptions } from './addon-types.js';
-import type { CatalogModel } from './catalog.js';
+import type { CatalogModel, DraftFile } from './catalog.js';
 import { Engine } from './engine.js';
 import { loadAddon } from './load-addon.js';
 import { visionFileOf, type VisionFile } from './vision-file.js';
@@ -162,13 +162,13 @@ export class ModelPool {
    * Begins to load `model`, or joins the engine its file has already; with `loaded` false only once it is asked to.
    * `draft` guesses for it, and is loaded for that once more. Throws if the name is taken.
    */
-  add(model: CatalogModel, loaded = true, draft: CatalogModel | null = null): void {
+  add(model: CatalogModel, loaded = true, draft: DraftFile | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
     // By its own path: beside a link lie the links to its other parts.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key = storedAs(realPath(file), model) + (draft === null ? '' : ` with draft ${storedAs(realPath(draft.file), draft)}`)
-      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}${model.vision_precision === 'exact' ? ', exact' : ''}`);
+      + (vision === null ? '' : ` seeing with ${realPath(vision.path)}${model.vision_precision === 'exact' ? ', exact' : ''}${model.vision_resize === 'original' ? ', resized as its makers do' : ''}`);
     let slot = this.#slots.get(key);
     if (slot === undefined) {
       slot = new Slot(this.#addon, key, file, optionsFor(this.options, model, draft, vision), this.onReady);
@@ -261,13 +261,14 @@ export class ModelPool {
 const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; loaded: boolean }): PooledModel => ({ model, status: loaded ? slot.status : { state: 'unloaded' } });
 
 /** A file and the way it is stored in memory. */
-const storedAs = (file: string, { quantize }: CatalogModel): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
+const storedAs = (file: string, { quantize }: DraftFile): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);
 
-function optionsFor(options: LoadOptions, { quantize, vision_precision: precision }: CatalogModel, draft: CatalogModel | null, vision: VisionFile | null): LoadOptions {
+function optionsFor(options: LoadOptions, { quantize, vision_precision: precision, vision_resize: resize }: CatalogModel, draft: DraftFile | null, vision: VisionFile | null): LoadOptions {
   return {
     ...options, ...(quantize === undefined || quantize === null ? {} : { quantize }),
     ...(draft === null ? {} : { draftPath: realPath(draft.file) }),
-    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found, ...(precision === undefined ? {} : { visionPrecision: precision }) }),
+    ...(vision === null ? {} : { visionPath: realPath(vision.path), visionOptional: vision.found, ...(precision === undefined ? {} : { visionPrecision: precision }),
+      ...(resize === undefined ? {} : { visionResize: resize }) }),
     ...(draft?.quantize === undefined || draft.quantize === null ? {} : { draftQuantize: draft.quantize }),
   };
 }

@@ -30,7 +30,7 @@ export interface ExchangeHost {
 }
 
 const STATUS_LINES: Readonly<Record<number, string>> = {
-  101: '101 Switching Protocols', 200: '200 OK', 204: '204 No Content', 400: '400 Bad Request', 401: '401 Unauthorized', 403: '403 Forbidden',
+  101: '101 Switching Protocols', 200: '200 OK', 204: '204 No Content', 303: '303 See Other', 400: '400 Bad Request', 401: '401 Unauthorized', 403: '403 Forbidden',
   404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
   500: '500 Internal Server Error', 503: '503 Service Unavailable',
 };

@@ -45,3 +45,8 @@ export const deletedLetter = (to: string, name: string, base: string): Mail => (
   to, subject: 'Your account was deleted',
   text: `Hello ${name},\n\nyour account was deleted just now. If it was not you, tell the operator of the server.${sign(base)}`,
 });
+
+export const budgetLetter = (to: string, { organization, percent, spent, amount, currency, month }: { organization: string; percent: number; spent: number; amount: number; currency: string; month: string }, base: string): Mail => ({
+  to, subject: `${organization} has spent ${percent} percent of its budget`,
+  text: `Hello,\n\nthe organization "${organization}" has spent ${spent.toFixed(2)} ${currency} of its budget of ${amount} ${currency} for ${month}. Nothing is stopped by that. What was used:\n\n${base}/dashboard/usage${sign(base)}`,
+});

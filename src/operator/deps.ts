@@ -12,6 +12,7 @@ import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { ServedModels } from '../generation/served-models.js';
 import type { RequestLog } from '../requests/request-log.js';
+import type { PriceStore } from '../usage/price-store.js';
 import type { UsageStore } from '../usage/usage-store.js';
 import type { LimitValues } from '../wire/dashboard.js';
 import type { EngineTuning } from './engine-tuning.js';
@@ -23,6 +24,7 @@ export interface OperatorDeps {
   config: Pick<Config, 'data_dir'>;
   origin: DashboardOrigin;
   usage: UsageStore;
+  prices: PriceStore;
   requestLog: RequestLog;
   directory: Directory;
   accounts: Accounts;

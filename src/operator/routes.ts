@@ -11,6 +11,7 @@ import type { OperatorGuard } from './operator-guard.js';
 import { organizationRoutes } from './organizations.js';
 import { tunableRoutes } from './tunables.js';
 import { usageRoutes } from './usage.js';
+import { priceRoutes } from './prices.js';
 import { requestRoutes } from './requests.js';
 import { resetLinkRoutes } from './reset-link.js';
 import { userRoutes } from './users.js';
@@ -25,6 +26,7 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[
     ...diskRoutes(guard, deps),
     ...usageRoutes(guard, deps),
     ...requestRoutes(guard, deps),
+    ...priceRoutes(guard, deps),
     ...tunableRoutes(guard, deps),
     ...liveRoutes(guard, deps),
     ...livePastRoutes(guard, deps),

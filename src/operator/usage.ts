@@ -15,7 +15,7 @@ const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_MS = 30 * DAY_MS;
 const MAX_MS = 731 * DAY_MS;
 
-export function usageRoutes(guard: OperatorGuard, { directory: { organizations }, usage }: Pick<OperatorDeps, 'directory' | 'usage'>): Route[] {
+export function usageRoutes(guard: OperatorGuard, { directory: { organizations }, usage, prices }: Pick<OperatorDeps, 'directory' | 'usage' | 'prices'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/usage',
@@ -28,7 +28,7 @@ export function usageRoutes(guard: OperatorGuard, { directory: { organizations }
         // Of a deleted one there are sums as long as those of any are kept.
         const one = askedOrganization(exchange.query);
         const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
-        const rows = await usage.totals({ fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, page.data.map(({ id }) => id));
+        const rows = await usage.totals({ fromHour: Math.floor(from / HOUR_MS), toHour: Math.ceil(to / HOUR_MS) }, page.data.map(({ id }) => id), await prices.get());
         const list: ListPage<UsageTotal> = { object: 'list', data: rows, has_more: page.next !== null, next: page.next };
         exchange.json(200, list);
       },

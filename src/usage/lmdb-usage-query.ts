@@ -3,11 +3,15 @@
 // thousands of entries.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { UsageGroup, UsageRowObject } from '../wire/dashboard.js';
+import type { PriceTable, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
 import type { Key, Table } from '../storage/store.js';
+import { costOf } from './price-store.js';
 import { addSums, HOUR_MS, noUsage } from './sums.js';
 import type { HourKey, UsageSums } from './sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from './usage-store.js';
+
+/** `cost`: of those models that have a price; null: of none of them. */
+interface Group { readonly fields: readonly [model: string, keyId: string, endpoint: string]; readonly sums: UsageSums; cost: number | null }
 
 const SLICE = 1_000;
 /** Behind every hour there will be. */
@@ -19,7 +23,7 @@ export async function usageRows(table: Table<UsageSums>, query: UsageQuery, limi
   const first = after === null ? query.fromHour : Math.max(query.fromHour, after.hour);
   const rows: UsageRowObject[] = [];
   let hour = -1;                                  // of the bucket that is being summed up
-  let groups = new Map<string, { fields: readonly [string, string, string]; sums: UsageSums }>();
+  let groups = new Map<string, Group>();
   let next: UsageCursor | null = null;
 
   /** False once the page is full and more would follow. */
@@ -27,8 +31,7 @@ export async function usageRows(table: Table<UsageSums>, query: UsageQuery, limi
     for (const group of [...groups.keys()].sort()) {
       if (after !== null && hour === after.hour && group <= after.group) continue;
       if (rows.length === limit) return false;
-      const { fields, sums } = groups.get(group) as { fields: readonly [string, string, string]; sums: UsageSums };
-      rows.push(rowObject(hour, fields, sums, query.groupBy));
+      rows.push(rowObject(hour, groups.get(group) as Group, query.groupBy));
       next = { hour, group };
     }
     groups = new Map();
@@ -45,23 +48,25 @@ export async function usageRows(table: Table<UsageSums>, query: UsageQuery, limi
     if (query.apiKeys !== null && !query.apiKeys.includes(keyId)) continue;
     const fields = [query.groupBy.includes('model') ? model : '', query.groupBy.includes('api_key') ? keyId : '', query.groupBy.includes('endpoint') ? endpoint : ''] as const;
     const group = fields.join('\n');
-    const known = groups.get(group);
-    if (known === undefined) groups.set(group, { fields, sums: addSums(noUsage(), value) });
-    else addSums(known.sums, value);
+    let known = groups.get(group);
+    if (known === undefined) groups.set(group, (known = { fields, sums: noUsage(), cost: null }));
+    addTo(known, model, value, query.prices);
   }
   return emit() ? { rows, next: null } : { rows, next };
 }
 
 /** As UsageStore.totals(). */
-export async function usageTotals(table: Table<UsageSums>, span: UsageSpan, organizationIds: readonly string[]): Promise<UsageTotal[]> {
+export async function usageTotals(table: Table<UsageSums>, span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]> {
   const totals: UsageTotal[] = [];
   for (const organizationId of organizationIds) {
-    const models = new Map<string, UsageSums>();
+    const models = new Map<string, Group>();
     for await (const { key: [, , model], value } of hoursOf(table, organizationId, span)) {
-      models.set(model, addSums(models.get(model) ?? noUsage(), value));
+      let group = models.get(model);
+      if (group === undefined) models.set(model, (group = { fields: [model, '', ''], sums: noUsage(), cost: null }));
+      addTo(group, model, value, prices);
     }
-    for (const [model, sums] of models) {
-      const { bucket_start: _start, api_key_id: _key, endpoint: _endpoint, ...counts } = rowObject(0, [model, '', ''], sums, ['model']);
+    for (const group of models.values()) {
+      const { bucket_start: _start, api_key_id: _key, endpoint: _endpoint, ...counts } = rowObject(0, group, ['model']);
       totals.push({ organization_id: organizationId, ...counts });
     }
     await nextTurn();
@@ -94,8 +99,14 @@ async function* hoursOf(table: Table<UsageSums>, organizationId: string, { fromH
   }
 }
 
-function rowObject(hour: number, [model, keyId, endpoint]: readonly [string, string, string], sums: UsageSums, groupBy: readonly UsageGroup[]): UsageRowObject {
-  const [requests, errors, rateLimited, input, cached, output, reasoning, images] = sums;
+function addTo(group: Group, model: string, sums: UsageSums, prices: PriceTable | null): void {
+  addSums(group.sums, sums);
+  const price = prices !== null && Object.hasOwn(prices.models, model) ? prices.models[model] : undefined;
+  if (price !== undefined) group.cost = (group.cost ?? 0) + costOf(price, sums);
+}
+
+function rowObject(hour: number, { fields: [model, keyId, endpoint], sums, cost }: Group, groupBy: readonly UsageGroup[]): UsageRowObject {
+  const [requests, errors, rateLimited, input, cached, output, reasoning, images, answered, firstTokenMs, durationMs, decodeMs] = sums;
   return {
     bucket_start: new Date(hour * HOUR_MS).toISOString(),
     model: groupBy.includes('model') && model !== '' ? model : null,
@@ -103,5 +114,6 @@ function rowObject(hour: number, [model, keyId, endpoint]: readonly [string, str
     endpoint: groupBy.includes('endpoint') ? endpoint : null,
     requests, errors, rate_limited: rateLimited,
     input_tokens: input, cached_tokens: cached, output_tokens: output, reasoning_tokens: reasoning, images,
+    answered, first_token_ms: firstTokenMs, duration_ms: durationMs, decode_ms: decodeMs, cost,
   };
 }

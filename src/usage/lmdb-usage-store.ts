@@ -3,6 +3,7 @@
 
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Key, Store, Table } from '../storage/store.js';
+import type { PriceTable } from '../wire/dashboard.js';
 import { organizationsOf, usageRows, usageTotals } from './lmdb-usage-query.js';
 import { addSums, HOUR_MS, isFinished, noUsage, sumsOf } from './sums.js';
 import type { HourKey, UsageRow, UsageSums } from './sums.js';
@@ -35,8 +36,8 @@ export class LmdbUsageStore implements UsageStore {
     return usageRows(this.#hours, query, limit, after);
   }
 
-  totals(span: UsageSpan, organizationIds: readonly string[]): Promise<UsageTotal[]> {
-    return usageTotals(this.#hours, span, organizationIds);
+  totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]> {
+    return usageTotals(this.#hours, span, organizationIds, prices);
   }
 
   async erase({ rows, sums }: UsageExpiry, signal: AbortSignal): Promise<number> {

@@ -10,18 +10,21 @@ import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 
 export const HOUR_MS = 3_600_000;
 
-/** requests, errors, rate_limited, input, cached, output, reasoning tokens, images */
-export type UsageSums = [number, number, number, number, number, number, number, number];
+/**
+ * requests, errors, rate_limited, input, cached, output, reasoning tokens, images; then, of those that said anything: how many,
+ * milliseconds to their first token, in all, and behind it. Sums of before these were kept end before them.
+ */
+export type UsageSums = [number, number, number, number, number, number, number, number, number, number, number, number];
 
 export type HourKey = [organizationId: string, hour: number, model: string, keyId: string, endpoint: string];
 
 /** A row as stored: all that is known of one generation. The endpoint tells its format. */
 export type UsageRow = FinishedUsage;
 
-export const noUsage = (): UsageSums => [0, 0, 0, 0, 0, 0, 0, 0];
+export const noUsage = (): UsageSums => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 export function addSums(to: UsageSums, more: Readonly<UsageSums>): UsageSums {
-  for (let at = 0; at < to.length; at++) to[at] = (to[at] as number) + (more[at] as number);
+  for (let at = 0; at < to.length; at++) to[at] = (to[at] as number) + (more[at] ?? 0);
   return to;
 }
 
@@ -29,9 +32,11 @@ export const isFinished = (usage: FinishedUsage | RejectedUsage): usage is Finis
 
 /** A generation that ran is a request, and an error too if it failed; what was refused is no request. */
 export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
-  if (!isFinished(usage)) return usage.status === 429 ? [0, 0, 1, 0, 0, 0, 0, 0] : [0, 1, 0, 0, 0, 0, 0, 0];
+  if (!isFinished(usage)) return usage.status === 429 ? [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0] : [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+  const { receivedAt, firstTokenAt, endedAt } = usage;
   return [
     1, usage.status === 'failed' ? 1 : 0, 0,
     usage.inputTokens, usage.cachedTokens, usage.outputTokens, usage.reasoningTokens, usage.images,
+    ...(firstTokenAt === null ? [0, 0, 0, 0] as const : [1, Math.max(0, firstTokenAt - receivedAt), Math.max(0, endedAt - receivedAt), Math.max(0, endedAt - firstTokenAt)] as const),
   ];
 }

@@ -2,7 +2,7 @@
 // month. Isolated by organization where one is named.
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
-import type { UsageBucket, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
+import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
 
 /** `at`: milliseconds since 1970, the hour and month it counts in. */
 export interface UsageEntry { readonly usage: FinishedUsage | RejectedUsage; readonly at: number }
@@ -21,6 +21,8 @@ export interface UsageQuery extends UsageSpan {
   /** Null: all. */
   models: readonly string[] | null;
   apiKeys: readonly string[] | null;
+  /** Null: rows have no cost. */
+  prices: PriceTable | null;
 }
 
 /** The last row of a page: its bucket's first hour and its group. */
@@ -41,7 +43,7 @@ export interface UsageStore {
   /** Sums in order of time, then model, key and endpoint; hours without any are left out. */
   rows(query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows>;
   /** One row per organization and model; organizations without any usage in the span have none. */
-  totals(span: UsageSpan, organizationIds: readonly string[]): Promise<UsageTotal[]>;
+  totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]>;
   /** Resolves to how many entries went. What is left when `signal` says to stop goes another time. */
   erase(before: UsageExpiry, signal: AbortSignal): Promise<number>;
 }

@@ -1,7 +1,7 @@
 // Every JSON shape of the dashboard API and the operator API, declared once: the server sends them and the
 // page reads them (as types only, so nothing of the server gets into the page). Names and fields as the
 // contract's models-and-accounts.md sections 5 and 6 have them; what it leaves open is decided here.
-// Times are RFC 3339, money there is none, lists are ListPage.
+// Times are RFC 3339, money is a number beside a currency's text, lists are ListPage.
 
 import type { ModelPull } from '../shared/model-pull.js';
 
@@ -20,6 +20,8 @@ export interface UserObject {
   operator: boolean;
   /** A code is asked for at each sign-in. */
   second_factor: boolean;
+  /** Somebody who came by the provider may have none. */
+  has_password: boolean;
   created_at: string; last_login_at: string | null;
 }
 
@@ -97,6 +99,8 @@ export interface Me {
   user: UserObject;
   /** An operator who has to turn the second factor on before the operator pages open. */
   second_factor_missing: boolean;
+  /** Can sign in by the provider. */
+  oidc_linked: boolean;
   csrf_token: string;
   organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
 }
@@ -108,6 +112,8 @@ export interface DashboardStatus {
   first_user: boolean;
   /** open: anybody; invited: with an invitation; setup_code: the first user, with the code that the server shows when it starts. */
   signup: 'open' | 'invited' | 'setup_code';
+  /** A provider that people may sign in by; null without one. */
+  oidc: { name: string } | null;
   /** Mail can be sent: forgotten passwords can be reset by link. */
   mail: boolean;
   signed_in: boolean;
@@ -129,7 +135,17 @@ export interface UsageRowObject {
   bucket_start: string; model: string | null; api_key_id: string | null; endpoint: string | null;
   requests: number; errors: number; rate_limited: number;
   input_tokens: number; cached_tokens: number; output_tokens: number; reasoning_tokens: number; images: number;
+  /** Of those requests that said anything: how many; milliseconds to their first token, in all and behind it, added up. */
+  answered: number; first_token_ms: number; duration_ms: number; decode_ms: number;
+  /** By the prices of today, in their currency; null: none of the models has one. */
+  cost: number | null;
 }
+/** Per million tokens. */
+export interface ModelPrice { input: number; cached_input: number; output: number }
+/** GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is text beside the figures; an empty `models`: there are no prices. */
+export interface PriceTable { currency: string; models: Record<string, ModelPrice> }
+/** GET, PUT …/organizations/{org}/budget. Null `amount`: none; null `spent`: there are no prices. Address and secret for admins. */
+export interface BudgetObject { amount: number | null; spent: number | null; currency: string; month: string; mail: boolean; webhook_url: string | null; webhook_secret: string | null }
 /** GET …/usage?from&to&bucket&group_by&models&api_keys&limit&after */
 export interface UsagePage { object: 'list'; data: UsageRowObject[]; next_page: string | null; has_more: boolean }
 
@@ -167,6 +183,15 @@ export interface RequestDetail extends RequestObject {
 /** GET …/responses: no content. */
 export interface StoredResponseObject { id: string; model: string; status: string; background: boolean; created_at: string; expires_at: string }
 
+/** One thing of a conversation. `cut`: the text goes on. */
+export interface ConversationItem {
+  kind: 'message' | 'reasoning' | 'call' | 'result' | 'other';
+  role: string | null; name: string | null; text: string; cut: boolean; images: number;
+}
+export interface ConversationTurn { id: string; model: string; status: string; created_at: string; input: ConversationItem[]; output: ConversationItem[] }
+/** GET …/responses/{id}: with all that it continues, oldest first. `earlier`: how many more there were. */
+export interface StoredConversation { object: 'conversation'; turns: ConversationTurn[]; earlier: number }
+
 /** GET …/models: what the organization can ask for, highest tier first. */
 export interface DashboardModel {
   id: string; display_name: string; lifecycle: 'active' | 'deprecated' | 'retired';
@@ -181,6 +206,17 @@ export interface DashboardModel {
   sampling_defaults: Record<string, number>;
   deprecated_at: string | null; retires_at: string | null; successor: string | null;
   file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
+}
+
+/** GET …/playground/image: what a model sees of a picture of this size. */
+export interface DashboardImagePlan {
+  width: number; height: number;
+  /** Of the prompt. */
+  tokens: number;
+  /** Of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview. */
+  columns: number; rows: number;
+  /** In the order in which the model reads them, in pixels that it sees. */
+  pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
 // ---- operator ----

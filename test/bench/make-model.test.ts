@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { test } from 'tap';
 
 import { ARCHITECTURES } from '../../bench/lib/architectures.js';
 import { MODEL_TYPES } from '../../bench/lib/model-tensors.js';
+import { tableFiller } from '../../bench/lib/random-weights.js';
 import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
 import { makeModel } from '../../bench/make-model.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -55,6 +57,24 @@ test('a model like another one has its family and the sizes asked for', async (t
   t.throws(() => makeModel({ like, set: { block_count: 'many' }, out }), /block_count: 'many' is no number/);
   t.throws(() => makeModel({ like, set: { 'attention.head_count': '0' }, out }), /like .*llama\.gguf: .*head_count/);
   t.throws(() => makeModel({ like: join(folder, 'none.gguf'), out }), /ENOENT/);
+});
+
+// DeepSeek V4: the experts of each token of the vocabulary stand in a table of whole numbers.
+test('tables are written as what they are', async (t) => {
+  const like = fileURLToPath(new URL('../../../test/data/vectors2/models/deepseek4.mxfp4_moe.gguf', import.meta.url)), out = join(t.testdir(), 'model.gguf');
+  const options = { threads: 1, device: 'cpu', isa: 'auto', arithmetic: 'production', kvType: 'f16', maxContext: 0, kvBytes: 0, maxBatchTokens: 0, maxSequences: 1, stepMs: 0, queueMax: 1, queueMaxTokens: 1, prefixCache: false, speculation: 'off' } as const;
+  makeModel({ like, set: { block_count: '5' }, type: 'q8_0', out });
+  const { model, reason, tensors } = loadAddon().inspect(out, options);
+  t.equal(reason, null);
+  t.match(model, { architecture: 'deepseek4', layers: 5 });
+  t.match(tensors.find(({ name }) => name === 'blk.0.ffn_gate_tid2eid.weight'), { type: 'I32' });
+  const [experts, used] = [7, 3], words = new Uint32Array(30);
+  tableFiller(5, used, experts)(new Uint8Array(words.buffer), words, 0, 30);
+  for (let row = 0; row < 30; row += used) {
+    const named = new Set(words.subarray(row, row + used));
+    t.ok(named.size === used && [...named].every((expert) => expert < experts), `row ${row / used}`);
+  }
+  t.ok(new Set(words).size > used, 'not the same for all');
 });
 
 test('a shape that cannot be is refused before anything is written', async (t) => {

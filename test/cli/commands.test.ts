@@ -14,6 +14,7 @@ import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { VERSION } from '../../src/version.js';
+import { packageRoot } from '../../src/engine/load-addon.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -53,10 +54,14 @@ t.test('inspect', (t) => {
   const report = monolith(['inspect', embeddedModel]);
   t.equal(report.status, 0);
   for (const word of ['llama', 'Q8_0', 'KV pages', 'general.architecture']) t.match(report.out, word);
-  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as { tensors: unknown[]; plan: { pages: number; pageBytes: number; kvBytes: number; fullPages: number; windowPages: number } };
+  const whole = JSON.parse(monolith(['inspect', embeddedModel, '--json']).out) as { tensors: unknown[]; plan: { pages: number; pageBytes: number; kvBytes: number; fullPages: number; windowPages: number; pagesFilled: number } };
   t.ok(whole.tensors.length > 10);
   t.equal(whole.plan.pages * whole.plan.pageBytes, whole.plan.kvBytes);
-  t.match(whole.plan, { fullPages: 1, windowPages: 0 });
+  t.match(whole.plan, { fullPages: 1, windowPages: 0, pagesFilled: 1 });
+  t.notMatch(report.out, 'idle');
+  // Layers of unequal sizes share pages.
+  const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
+  t.match(unequal.out, /KV pages.*; \d+\.\d % of them idle, as layers are of unequal sizes; /);
   const bad = join(dataDir, 'bad.gguf');
   writeFileSync(bad, 'GGUFxxxx');
   const refused = monolith(['inspect', bad]);

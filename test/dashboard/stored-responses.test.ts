@@ -1,8 +1,10 @@
-// …/responses: what is stored, without its content; whose it is decides who sees it.
+// …/responses: what is stored, in a list without its content and one as a conversation; whose it is decides who sees it.
 
 import t from 'tap';
 import OpenAI from 'openai';
-import type { CreatedApiKey, InviteObject, ListPage, StoredResponseObject } from '../../src/wire/dashboard.js';
+import type { AuditEntry, CreatedApiKey, InviteObject, ListPage, StoredConversation, StoredResponseObject } from '../../src/wire/dashboard.js';
+import { conversationOf } from '../../src/dashboard/api/stored-conversation.js';
+import type { ChainedResponse } from '../../src/storage/response-store.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
@@ -38,6 +40,39 @@ t.test('youngest first, a page at a time, nothing of the content', async (t) => 
   t.match(await refusal(owner.get(`${LIST}?after=nothing`)), { status: 400, code: 'invalid_query_parameter', param: 'after' });
 });
 
+t.test('one as a conversation, with all that it continues', async (t) => {
+  const first = await openai.responses.create({ model, input: 'A: the beginning', instructions: 'Be brief.' });
+  const second = await openai.responses.create({ model, previous_response_id: first.id, input: [{ role: 'user', content: [{ type: 'input_text', text: 'A: and on' }] }], max_output_tokens: 16 });
+  const { turns, earlier } = await owner.get<StoredConversation>(`${LIST}/${second.id}`);
+  t.same(turns.map(({ id }) => id), [first.id, second.id]);
+  t.equal(earlier, 0);
+  t.match(turns[0]?.input, [{ kind: 'message', role: 'user', text: 'A: the beginning', cut: false, images: 0 }]);
+  t.match(turns[0]?.output.find(({ kind }) => kind === 'message'), { role: 'assistant', text: first.output_text });
+  t.equal(turns[1]?.input.length, 1, 'each turn has its own alone');
+  t.match(turns[1]?.input[0], { text: 'A: and on' });
+  t.match(await refusal(owner.get(`${LIST}/resp_nothing`)), { status: 404, code: 'resource_not_found' });
+  const { data } = await owner.get<ListPage<AuditEntry>>(`/organizations/${organization.id}/audit-log`);
+  t.equal(data.filter(({ action, target }) => action === 'response.read' && target === second.id).length, 1);
+});
+
+t.test('what is very long is cut, from the oldest on', async (t) => {
+  const said = (id: string, items: object[]): ChainedResponse => ({
+    id, organizationId: 'org_x', model, createdAt: 1, status: 'completed', background: false, previousId: null, output: [],
+    input: items.map((item, at) => ({ id: `${id}_${at}`, item: { type: 'message', role: 'user', ...item } })),
+  });
+  const long = Array.from({ length: 11 }, () => ({ content: 'x'.repeat(30_000) }));
+  const { turns, earlier } = conversationOf([said('a', long), said('b', long), said('c', long)]);
+  t.same(turns.map(({ id }) => id), ['b', 'c']);
+  t.equal(earlier, 1);
+  t.match(turns[0]?.input[0], { cut: true, text: /^x{20000}$/ });
+  const kinds = conversationOf([said('d', [
+    { content: [{ type: 'input_text', text: 'see' }, { type: 'input_image', image_url: 'data:image/png;base64,' }] },
+    { type: 'function_call', name: 'f', arguments: '{"a":1}' }, { type: 'function_call_output', output: 'done' },
+    { type: 'reasoning', summary: [{ type: 'summary_text', text: 'why' }] },
+  ])]).turns[0]?.input;
+  t.match(kinds, [{ kind: 'message', text: 'see', images: 1 }, { kind: 'call', name: 'f', text: '{"a":1}' }, { kind: 'result', text: 'done' }, { kind: 'reasoning', text: 'why' }]);
+});
+
 t.test('deleted: unknown to the API at once; one that runs is ended first; a page goes on behind a deleted one', async (t) => {
   const page = await owner.get<ListPage<StoredResponseObject>>(`${LIST}?limit=1`);
   const id = page.data[0]?.id as string;
@@ -59,6 +94,8 @@ t.test('only admins, only of their own organization', async (t) => {
   const stranger = clientOf();
   const { organization: theirs } = await stranger.signUp();
   const [mine] = (await owner.get<ListPage<StoredResponseObject>>(LIST)).data;
+  t.match(await refusal(developer.get(`${LIST}/${mine?.id as string}`)), { status: 403 });
+  t.match(await refusal(stranger.get(`/organizations/${theirs.id}/responses/${mine?.id as string}`)), { status: 404 });
   t.same((await stranger.get<ListPage<StoredResponseObject>>(`/organizations/${theirs.id}/responses`)).data, []);
   t.match(await refusal(stranger.delete(`/organizations/${theirs.id}/responses/${mine?.id as string}`)), { status: 404, code: 'resource_not_found' });
   t.match(await refusal(stranger.delete(`${LIST}/${mine?.id as string}`)), { status: 404, code: 'resource_not_found' });

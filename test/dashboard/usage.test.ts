@@ -2,7 +2,7 @@
 import t from 'tap';
 import type { UsagePage } from '../../src/wire/dashboard.js';
 import { csvField } from '../../src/dashboard/api/usage.js';
-import { HOUR_MS, type UsageSums } from '../../src/usage/sums.js';
+import { HOUR_MS } from '../../src/usage/sums.js';
 import { dataFolder, inside } from '../e2e/stored-server.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
@@ -17,7 +17,7 @@ const PATH = `/organizations/${organization.id}/usage`;
 // Two days of 2026 and one of 2024, of two keys.
 const at = (text: string): number => Math.floor(Date.parse(text) / HOUR_MS);
 await inside(folder.path, (store) => store.transaction(() => {
-  const hours = store.table<UsageSums>('usage-hours');
+  const hours = store.table<number[]>('usage-hours');   // as those of before times were kept
   for (const hour of [at('2024-05-01T07:00:00Z'), at('2026-03-01T23:00:00Z'), at('2026-03-02T00:00:00Z')]) {
     for (const [keyId, requests] of [['key_a', 1], ['key_b', 10]] as const) {
       void hours.put([organization.id, hour, 'hal-1.0', keyId, '/v1/messages'], [requests, 0, 0, requests * 100, requests * 50, requests * 7, 0, 0]);
@@ -68,10 +68,10 @@ t.test('as a table', async (t) => {
   t.equal(response.headers.get('content-type'), 'text/csv; charset=utf-8');
   t.match(response.headers.get('content-disposition'), /^attachment; filename="usage\.csv"$/);
   t.same((await response.text()).split('\r\n'), [
-    'bucket_start,model,api_key_id,endpoint,requests,errors,rate_limited,input_tokens,cached_tokens,output_tokens,reasoning_tokens,images',
-    '2026-03-01T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0',
-    '2026-03-02T00:00:00.000Z,,,,0,3,0,0,0,0,0,0',
-    '2026-03-02T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0',
+    'bucket_start,model,api_key_id,endpoint,requests,errors,rate_limited,input_tokens,cached_tokens,output_tokens,reasoning_tokens,images,answered,first_token_ms,duration_ms,decode_ms,cost',
+    '2026-03-01T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0,0,0,0,0,',
+    '2026-03-02T00:00:00.000Z,,,,0,3,0,0,0,0,0,0,0,0,0,0,',
+    '2026-03-02T00:00:00.000Z,hal-1.0,,,11,0,0,1100,550,77,0,0,0,0,0,0,',
     '',
   ]);
   t.same(['=1+1', '@x', '-2', '+3', '\tx', 'a,b', 'say "hi"', 'a\nb', 'plain', 5, -5, null].map(csvField), ["'=1+1", "'@x", "'-2", "'+3", "'\tx", '"a,b"', '"say ""hi"""', '"a\nb"', 'plain', '5', '-5', '']);

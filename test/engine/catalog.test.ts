@@ -60,12 +60,13 @@ t.test('overrides change what they name', async (t) => {
 
 t.test('a draft is another model without one of its own', async (t) => {
   const models = readCatalog();
-  const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReadonlyMap<string, { id: string }> => checkedDrafts(withOverrides(models, overrides));
+  const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReturnType<typeof checkedDrafts> => checkedDrafts(withOverrides(models, overrides));
   t.equal(draftsOf({ 'hal-1.0': { draft: null } }).size, 0);
-  t.same([...draftsOf({ 'hal-1.0': { draft: 'tycho-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } })].map(([name, { id }]) => [name, id]),
-    [['hal-1.0', 'tycho-1.0'], ['clarke-1.0', 'tycho-1.0']]);
+  t.same([...draftsOf({ 'hal-1.0': { draft: 'tycho-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } })].map(([name, { file }]) => [name, file]),
+    [['hal-1.0', models[2]!.file], ['clarke-1.0', models[2]!.file]]);
+  t.same([...draftsOf({ 'hal-1.0': { draft: builtInCatalog } })], [['hal-1.0', { file: builtInCatalog }]], 'or a file of its own');
   const refusals: [Record<string, { draft: string }>, RegExp][] = [
-    [{ 'hal-1.0': { draft: 'nobody' } }, /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/],
+    [{ 'hal-1.0': { draft: 'nobody' } }, /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0, and no file$/],
     [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: is the model itself/],
     [{ 'hal-1.0': { draft: 'clarke-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } }, /models "hal-1\.0": draft: "clarke-1\.0" has a draft itself, "tycho-1\.0"/],
   ];

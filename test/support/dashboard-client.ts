@@ -64,7 +64,8 @@ export function dashboardClient(url: string): DashboardClient {
       });
       client.headers = response.headers;
       for (const line of response.headers.getSetCookie()) {
-        const [, value = ''] = /^sid=([^;]*)/.exec(line) ?? [];
+        const value = /^sid=([^;]*)/.exec(line)?.[1];
+        if (value === undefined) continue;
         client.cookie = value === '' ? null : value;
         token = null;
       }

@@ -14,7 +14,7 @@ export const finished = (more: Partial<FinishedUsage> = {}): FinishedUsage => ({
   images: 1, finishReason: 'end_of_turn', errorCode: null, ...more,
 });
 
-export const query = (more: Partial<UsageQuery> = {}): UsageQuery => ({ organizationId: 'org_a', fromHour: HOUR - 48, toHour: HOUR + 48, bucket: 'hour', groupBy: [], models: null, apiKeys: null, ...more });
+export const query = (more: Partial<UsageQuery> = {}): UsageQuery => ({ organizationId: 'org_a', fromHour: HOUR - 48, toHour: HOUR + 48, bucket: 'hour', groupBy: [], models: null, apiKeys: null, prices: null, ...more });
 
 const ran = (more: Partial<FinishedUsage> = {}): UsageEntry => ({ usage: finished(more), at: more.endedAt ?? NOW });
 const refused = (more: Partial<RejectedUsage> = {}): UsageEntry => ({ usage: { organizationId: 'org_a', keyId: 'key_a', model: 'hal-1.0', endpoint: '/v1/messages', status: 400, code: 'invalid_json', ...more }, at: NOW });
@@ -66,8 +66,20 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.equal(pages, 25);
     t.same(paged, whole.rows, 'pages joined are the whole');
 
-    const totals = await store.totals({ fromHour: HOUR - 48, toHour: HOUR + 48 }, ['org_aa', 'org_a', 'org_none']);
+    const totals = await store.totals({ fromHour: HOUR - 48, toHour: HOUR + 48 }, ['org_aa', 'org_a', 'org_none'], null);
     t.same(totals.map(({ organization_id, model, requests }) => [organization_id, model, requests]).sort(), [['org_a', 'clarke-1.0', 90], ['org_a', 'hal-1.0', 90], ['org_aa', 'hal-1.0', 1]]);
+  });
+
+  t.test('cost by the prices of today; cached tokens have their own', async (t) => {
+    const store = await open(t);
+    await store.record([ran(), ran({ model: 'clarke-1.0' }), ran({ model: 'free' })]);
+    const prices = { currency: 'EUR', models: { 'hal-1.0': { input: 1_000, cached_input: 100, output: 50_000 }, 'clarke-1.0': { input: 1, cached_input: 1, output: 1 } } };
+    const hal = (40 * 1_000 + 60 * 100 + 10 * 50_000) / 1e6;
+    const { rows } = await store.rows(query({ prices, groupBy: ['model'] }), 10, null);
+    t.same(rows.map(({ model, cost }) => [model, cost]).sort(), [['clarke-1.0', 110 / 1e6], ['free', null], ['hal-1.0', hal]]);
+    t.equal((await store.rows(query({ prices }), 10, null)).rows[0]!.cost, hal + 110 / 1e6, 'what has no price is left out');
+    t.equal((await store.rows(query(), 10, null)).rows[0]!.cost, null);
+    t.same((await store.totals({ fromHour: HOUR, toHour: HOUR + 1 }, ['org_a'], prices)).map(({ cost }) => cost).sort(), [110 / 1e6, hal, null]);
   });
 
   t.test('thousands of entries in one bucket', async (t) => {
@@ -89,7 +101,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.equal(await store.erase(before, go), 1_800 + 2 + 2, 'rows; hours and months of sums');
     t.equal(await store.erase(before, go), 0);
     const span = { fromHour: 0, toHour: HOUR + 1 };
-    t.same((await store.totals(span, ['org_a', 'org_b', 'org_c'])).map(({ organization_id, requests }) => [organization_id, requests]), [['org_a', 1_200], ['org_b', 600]]);
+    t.same((await store.totals(span, ['org_a', 'org_b', 'org_c'], null)).map(({ organization_id, requests }) => [organization_id, requests]), [['org_a', 1_200], ['org_b', 600]]);
     t.same(await store.monthTokens(['org_a', 'org_b', 'org_c'], '2024-09'), [0, 0, 0]);
     t.same(await store.monthTokens(['org_b'], '2026-08'), [66_000]);
     t.equal(await store.erase({ rows: NOW + 1, sums: 0 }, go), 1_200, 'rows that are kept');

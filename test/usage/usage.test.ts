@@ -46,7 +46,7 @@ t.test('rows, sums of the hour and of the month; failures and refusals', async (
   const { rows, next } = await usages.rows(query(), 10, null);
   t.same(rows, [{
     bucket_start: '2026-11-21T10:00:00.000Z', model: null, api_key_id: null, endpoint: null, requests: 3, errors: 2, rate_limited: 1,
-    input_tokens: 300, cached_tokens: 180, output_tokens: 23, reasoning_tokens: 8, images: 2,
+    input_tokens: 300, cached_tokens: 180, output_tokens: 23, reasoning_tokens: 8, images: 2, answered: 3, first_token_ms: 60, duration_ms: 150, decode_ms: 90, cost: null,
   }]);
   t.equal(next, null);
   await usage.close();

@@ -74,6 +74,49 @@ test('daily pages', { skip: noBrowser, timeout: 300_000, bail: true }, async (t)
     await noneWrong(t, window, 'operator requests');
   });
 
+  await t.test('usage: prices, cost, a span of days, one model', async (t) => {
+    await page.goto('/dashboard/operator/usage');
+    await page.getByText('No prices are set').waitFor();
+    await page.getByRole('button', { name: 'Set prices' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Currency').fill('EUR');
+    const model = dialog.getByRole('group', { name: 'tycho-1.0' });
+    await model.getByLabel('Input', { exact: true }).fill('x');
+    await model.getByText('A number from 0 on').waitFor();
+    await model.getByLabel('Input', { exact: true }).fill('150');
+    await model.getByLabel('Output').fill('600');
+    await screenshots(page, 'prices-dialog', { fullPage: false, few: true });
+    await dialog.getByRole('button', { name: 'Save prices' }).click();
+    await page.getByRole('table', { name: 'Prices' }).getByText('600 EUR').waitFor();
+    await screenshots(page, 'operator-usage', { few: true });
+    await noneWrong(t, window, 'total usage');
+    await go(page, 'Usage');
+    await page.locator('.stat', { hasText: 'Cost' }).getByText('EUR').waitFor();
+    await page.locator('.stat', { hasText: 'First token' }).waitFor();
+    await screenshots(page, 'usage-cost');
+    await page.getByRole('button', { name: 'Set a budget' }).click();
+    await page.getByRole('dialog').getByLabel('Amount in EUR').fill('0.1');
+    await page.getByRole('dialog').getByLabel('Webhook').fill('http://127.0.0.1:9/hook');
+    await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
+    await page.getByRole('meter', { name: 'Budget' }).waitFor();
+    await page.getByRole('button', { name: 'Change' }).click();
+    t.match(await page.getByRole('dialog').locator('.secret code').innerText(), /^[0-9a-f]{64}$/);
+    await screenshots(page, 'budget-dialog', { fullPage: false, few: true });
+    await page.keyboard.press('Escape');
+    await screenshots(page, 'usage-budget', { few: true });
+    await page.getByLabel('Measure').selectOption('cost');
+    await page.getByRole('radio', { name: 'Custom' }).check();
+    await page.getByLabel('Last day').fill('2020-01-31');
+    await page.getByText('Not after the last day').waitFor();
+    await page.getByLabel('First day').fill('2020-01-01');
+    await page.getByText('Nothing in this range').waitFor();
+    await page.getByRole('radio', { name: '24 h' }).check();
+    await page.locator('.stat', { hasText: 'Requests' }).waitFor();
+    await page.getByLabel('Model', { exact: true }).selectOption('clarke-1.0');
+    await page.getByText('Nothing in this range').waitFor();
+    await noneWrong(t, window, 'usage');
+  });
+
   await t.test('live: the past by range, closer by dragging, who sends it, what was changed', async (t) => {
     await owner.patch('/operator/tunables/tycho-1.0', { max_sequences: 3 });
     const busy = setInterval(() => { void ask('A: one'); void ask('H: how much?'); }, 400);

@@ -11,7 +11,8 @@ import type { AnswerTurn, Turn } from '../../src/dashboard/web/src/playground/co
 import { Dialogue } from '../../src/dashboard/web/src/playground/dialogue.js';
 import { draftsOf, limitProblem, overridesOf } from '../../src/dashboard/web/src/operator/limit-drafts.js';
 import { blocksOf, inlinesOf } from '../../src/dashboard/web/src/playground/markdown.js';
-import { EXAMPLE_SCHEMA, EXAMPLE_TOOLS, NO_SETTINGS, readSettings } from '../../src/dashboard/web/src/playground/settings.js';
+import { EXAMPLE_SCHEMA, EXAMPLE_TOOLS, NO_SETTINGS, readSettings, stopsOf } from '../../src/dashboard/web/src/playground/settings.js';
+import { levelOf, percent } from '../../src/dashboard/web/src/playground/token-levels.js';
 import { cpuTime } from '../support/cpu-time.js';
 
 const chunk = (delta: object, finish: string | null = null): string => JSON.stringify({ id: 'chatcmpl-1', choices: [{ index: 0, delta, finish_reason: finish }], usage: null });
@@ -40,6 +41,22 @@ test('an answer that is JSON is shown as JSON, also while it comes', (t) => {
   t.same(blocksOf('{"a":[1,2]}'), [{ kind: 'code', language: 'json', text: '{\n  "a": [\n    1,\n    2\n  ]\n}', closed: true }]);
   t.same(blocksOf(' [{"a":'), [{ kind: 'code', language: 'json', text: '[{"a":', closed: false }]);
   for (const prose of ['[1] says otherwise.', '{name}, hello', '[a](b)', 'So: {"a":1}', '["quoted" words] open']) t.equal(blocksOf(prose)[0]?.kind, 'text', prose);
+  t.end();
+});
+
+test('tokens are gathered with their probabilities, stop sequences read a line each', (t) => {
+  const token = (text: string, logprob: number): object => ({ token: text, logprob, top_logprobs: [{ token: 'x', logprob: -1 }] });
+  const piece = (text: string, logprobs: object[]): string => JSON.stringify({ choices: [{ index: 0, delta: { content: text }, logprobs: { content: logprobs }, finish_reason: null }] });
+  const { tokens, text } = play([[1, piece('He', [token('H', -0.1), token('e', -2)])], [2, piece('y', [token('y', 0)])], [3, chunk({}, 'stop')], [3, '[DONE]']]);
+  t.equal(tokens.map((one) => one.token).join(''), text);
+  t.same([0, -0.4, -1, -2, -9].map(levelOf), ['sure', 'likely', 'open', 'doubtful', 'unlikely']);
+  t.same([0, -0.693, -4, -20].map(percent), ['100 %', '50 %', '1.8 %', '< 0.1 %']);
+  t.same(stopsOf('END\n\n\\n\\n\na\\\\n'), ['END', '\n\n', 'a\\n']);
+  t.match(readSettings({ ...NO_SETTINGS, model: 'm', topK: '40', stop: 'END', logprobs: '5' }), { fields: { top_k: 40, stop: ['END'], logprobs: true, top_logprobs: 5 } });
+  t.match(readSettings({ ...NO_SETTINGS, model: 'm', topK: '1.5', stop: 'x\n'.repeat(17) }), { problems: { topK: /whole/, stop: /At most 16/ } });
+  const body: ChatBody = { model: 'm', messages: [{ role: 'user', content: 'x' }], stream: true, stream_options: { include_usage: true }, top_k: 40, stop: ['END'] };
+  t.match(codeFor('python', body, 'http://h'), /extra_body=\{\s*"top_k": 40,?\s*\}/, 'under the name that the client takes');
+  t.match(codeFor('anthropic', body, 'http://h'), /top_k: 40,[\s\S]*stop_sequences: \['END'\]/);
   t.end();
 });
 

@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <array>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "backend/cuda/attention/attention.h"
@@ -22,7 +18,7 @@
 #include "backend/cuda/pending.h"
 #include "backend/cuda/recurrence/recurrence.h"
 #include "backend/cuda/attention/rope.h"
-#include "backend/cuda/recording_tries.h"
+#include "backend/cuda/recorded_steps.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling/sampling.h"
 #include "backend/cuda/step_tables.h"
@@ -32,9 +28,6 @@ namespace {
 
 using namespace cuda;
 
-// Rows of the steps of decodes that are recorded: a step of n takes the first that is not smaller.
-constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
-
 // What CUDA takes of a device's memory unasked, estimated from above. Allocations: small ones share pieces of 2 MiB, each
 // of 1 MiB and more has whole ones. Code: loaded when a kernel is first launched; all files' objects together, for three
 // kinds of devices, are 18 MB. A recorded step: a node for each launch, whose arguments and descriptor stay on the device.
@@ -42,11 +35,6 @@ constexpr size_t kAllocationPiece = size_t{2} << 20, kLeastWholePieces = size_t{
 constexpr size_t kCodeBytes = size_t{32} << 20;
 constexpr size_t kScratchAllocations = 24;     // of a backend and a KV cache, which are not asked about one by one
 constexpr size_t kNodeBytes = 4 << 10, kNodesOfLayer = 16, kNodesBeside = 16;
-
-int padded_rows(int n_rows) {
-  const auto* const at = std::ranges::lower_bound(kRecordedRows, n_rows);
-  return at == std::end(kRecordedRows) ? 0 : *at;
-}
 
 class CudaBackend final : public Backend {
  public:
@@ -56,7 +44,8 @@ class CudaBackend final : public Backend {
         matmul_{DenseScratch(*runtime_),
                 dense_device(*runtime_, {.wgmma = options.wgmma, .invariant = options.invariant}),
                 Int8Activations(*runtime_)},
-        pending_(*runtime_, options.fused) {}
+        pending_(*runtime_, options.fused),
+        steps_(*runtime_, options.early_launch) {}
 
   Status start() {
     matmul_.fused = options_.fused;
@@ -71,10 +60,7 @@ class CudaBackend final : public Backend {
             device.name + ", sm_" + std::to_string(device.major) + std::to_string(device.minor) + library_info(), 1};
   }
 
-  std::string note() const override {
-    const std::lock_guard lock(note_mutex_);
-    return note_;
-  }
+  std::string note() const override { return steps_.note(); }
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
   size_t memory_of(size_t bytes) const override {
@@ -84,7 +70,7 @@ class CudaBackend final : public Backend {
   size_t overhead_bytes(int n_layers) const override {
     const size_t nodes = kNodesOfLayer * static_cast<size_t>(n_layers) + kNodesBeside;
     // Each size with rows that are split, and without.
-    const size_t recordings = options_.recording ? 2 * std::size(kRecordedRows) : 0;
+    const size_t recordings = options_.recording ? 2 * RecordedSteps::n_sizes() : 0;
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
   bool keeps_fp8() const override { return true; }
@@ -130,7 +116,7 @@ class CudaBackend final : public Backend {
   Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) override {
     pending_.flush();
     max_rows_ = std::max(max_rows_, max_rows);
-    steps_.clear();   // they work in the scratch of before
+    steps_.forget();
     if (Status status = loader_.rest(); !status) return status;   // what it held counts as scratch
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
@@ -151,7 +137,7 @@ class CudaBackend final : public Backend {
     if (shape.n_heads == 0) return {};
     pending_.flush();
     runtime_->synchronize();
-    steps_.clear();   // they work in the scratch of before
+    steps_.forget();
     const int64_t columns = CudaHeads::most_columns(rows_reserved(max_rows), shape);
     if (Status status = heads_.reserve(rows_reserved(max_rows), shape); !status) return status;
     if (Status status = matmul_.dense.reserve(columns, shape.cols); !status) return status;
@@ -161,6 +147,7 @@ class CudaBackend final : public Backend {
 
   Status can_keep_states(const KvShape& shape) const override { return CudaKvCache::check(shape); }
   bool attends_by_position() const override { return true; }
+  bool takes_spans() const override { return true; }
   Status can_compute(const Convolution& convolution) const override { return check_recurrence(convolution); }
   Status can_compute(const DeltaRule& rule) const override { return check_recurrence(rule); }
   Status can_compute(const StateSpace& space) const override { return check_recurrence(space); }
@@ -168,31 +155,18 @@ class CudaBackend final : public Backend {
 
   bool begin_step(const StepInput& input) override {
     pending_.drop();           // of a step that failed
-    if (std::exchange(recording_, false)) static_cast<void>(runtime_->end_recording());   // likewise
+    steps_.drop();
     runtime_->synchronize();   // the tables of the step before may still be read
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    const int rows = can_record(input) ? padded_rows(n_rows_) : 0;
-    step_ = nullptr;
+    const int rows = can_record(input) ? RecordedSteps::padded_rows(n_rows_) : 0;
     tables_.send(input, rows, kSparePage);
-    if (rows > 0) step_ = find_step(input.model, rows, tables_.has_splits());
-    if (step_ && step_->recording) return true;
-    if (step_ && step_->tries.due()) {
-      recording_ = true;
-      runtime_->begin_recording(step_->tries.early());
-    }
-    return false;
+    return steps_.begin(input.model, rows, tables_.has_splits());
   }
 
   void end_step() override {
     pending_.flush();
-    if (recording_) {   // and computed as it was recorded
-      recording_ = false;
-      take_recording();
-    } else if (step_ && step_->recording) {
-      runtime_->play(*step_->recording);
-    }
-    step_ = nullptr;
+    steps_.end();
   }
   bool is_asynchronous() const override { return true; }
   void wait() override { runtime_->synchronize(); }
@@ -359,15 +333,6 @@ class CudaBackend final : public Backend {
            (failures > 0 ? ", which failed " + std::to_string(failures) + " times" : "");
   }
 
-  // A step of `rows` decodes of one model, with attention's kernel for rows that are split, or without.
-  struct RecordedStep {
-    const void* model;
-    int rows;
-    bool has_splits;
-    RecordingTries tries = {};
-    std::unique_ptr<Recording> recording;   // null: it is computed operation by operation
-  };
-
   // Where an operation is launched: after what waits.
   Runtime& now() {
     pending_.flush();
@@ -391,44 +356,13 @@ class CudaBackend final : public Backend {
     if (!options_.recording || !input.recordable) return false;
     const size_t n = input.tokens.size();
     if (input.logit_rows.size() != n || input.segment_lists.empty() || input.segment_lists[0].size() != n) return false;
-    const int padded = padded_rows(static_cast<int>(n));
+    const int padded = RecordedSteps::padded_rows(static_cast<int>(n));
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  void take_recording() {
-    auto recording = runtime_->end_recording();
-    if (recording) {
-      step_->recording = std::move(*recording);
-      step_->tries.note(RecordingOutcome::kRecorded);
-      return;
-    }
-    const bool is_memory = recording.error().code == ErrorCode::kOutOfMemory;
-    const bool was_early = options_.early_launch && step_->tries.early();
-    step_->tries.note(is_memory ? RecordingOutcome::kNoMemory : RecordingOutcome::kRefused);
-    const FailedRecording kind = is_memory   ? FailedRecording::kNoMemory
-                                 : was_early ? FailedRecording::kEarlyRefused
-                                             : FailedRecording::kRefused;
-    if (std::exchange(failures_said_[static_cast<size_t>(kind)], true)) return;
-    constexpr std::string_view kWhat[] = {
-        "could not be recorded with early launches, and are tried without",
-        "could not be recorded, are launched kernel by kernel and tried again later",
-        "had no memory to be recorded, are launched kernel by kernel and tried again later"};
-    const std::lock_guard lock(note_mutex_);
-    if (!note_.empty()) note_ += "; ";
-    note_ += "steps of " + std::to_string(step_->rows) + " rows " + std::string(kWhat[static_cast<size_t>(kind)]) +
-             " (" + recording.error().message + ")";
-  }
-
-  RecordedStep* find_step(const void* model, int rows, bool has_splits) {
-    for (RecordedStep& step : steps_)
-      if (step.model == model && step.rows == rows && step.has_splits == has_splits) return &step;
-    return &steps_.emplace_back(
-        RecordedStep{.model = model, .rows = rows, .has_splits = has_splits, .recording = nullptr});
-  }
-
   // Operations of a step that is recorded work on its padded rows.
-  int padded(int n_rows) const { return step_ && n_rows == n_rows_ ? step_->rows : n_rows; }
-  int64_t padded_count(int64_t count) const { return step_ ? count / n_rows_ * step_->rows : count; }
+  int padded(int n_rows) const { return steps_.rows() > 0 && n_rows == n_rows_ ? steps_.rows() : n_rows; }
+  int64_t padded_count(int64_t count) const { return steps_.rows() > 0 ? count / n_rows_ * steps_.rows() : count; }
 
   RowList list_of(std::span<const Segment> segments) {
     if (const RowList* known = tables_.find(segments)) return *known;
@@ -449,15 +383,8 @@ class CudaBackend final : public Backend {
   DeviceSampler sampler_{*runtime_};
   AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
-  enum class FailedRecording : uint8_t { kEarlyRefused, kRefused, kNoMemory };
-  std::array<bool, 3> failures_said_{};   // each kind once: the first says what there is to say
-  mutable std::mutex note_mutex_;         // note() is asked by any thread
-  std::string note_;
-  // Of the step under way.
-  int n_rows_ = 0;
-  RecordedStep* step_ = nullptr;    // null: it is none that is recorded
-  bool recording_ = false;
-  std::deque<RecordedStep> steps_;
+  RecordedSteps steps_;
+  int n_rows_ = 0;   // of the step under way
 };
 
 }  // namespace

@@ -18,11 +18,12 @@ struct Sizes {
 
 constexpr size_t kHeaderNumbers = sizeof(AttentionHeader) / sizeof(int32_t);
 constexpr size_t kSegmentNumbers = sizeof(DeviceSegment) / sizeof(int32_t);
+constexpr size_t kRopeNumbers = sizeof(RopePosition) / sizeof(int32_t);   // of a row, where it brings its own
 // Every part begins at a multiple of 16 bytes.
 constexpr size_t aligned(size_t numbers) { return (numbers + 3) / 4 * 4; }
 // A list's header, segments, segment of each row.
 constexpr size_t list_numbers(size_t n_segments, size_t n_rows) {
-  return aligned(kHeaderNumbers) + n_segments * kSegmentNumbers + aligned(n_rows);
+  return aligned(kHeaderNumbers) + aligned(n_segments * kSegmentNumbers) + aligned(n_rows);
 }
 
 size_t rows_of(std::span<const Segment> segments) {
@@ -40,7 +41,7 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
   const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
   return {2 * aligned(rows) + n_lists * list_numbers(rows, rows),
           std::max(n_lists * per_row, std::min(n_lists * rows * per_row, kMostPageNumbers)) +
-              n_lists * AttentionPlanner::most_numbers(max_rows)};
+              n_lists * (AttentionPlanner::most_numbers(max_rows) + kRopeNumbers * rows)};
 }
 
 size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
@@ -118,7 +119,7 @@ void StepTables::put_work(Cursor& cursor, std::span<const DeviceSegment> segment
 
 RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, int padded_rows, int32_t spare_page) {
   const size_t own_at = cursor.at + aligned(kHeaderNumbers);
-  const size_t of_row_at = own_at + std::max(segments.size(), static_cast<size_t>(padded_rows)) * kSegmentNumbers;
+  const size_t of_row_at = own_at + aligned(std::max(segments.size(), static_cast<size_t>(padded_rows)) * kSegmentNumbers);
   auto* const header = reinterpret_cast<AttentionHeader*>(cursor.host + cursor.at);
   auto* const own = reinterpret_cast<DeviceSegment*>(cursor.host + own_at);
   int32_t* const of_row = cursor.host + of_row_at;
@@ -132,7 +133,7 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
   };
   cursor.next_known = 0;
   for (const Segment& segment : segments) {
-    const int positions = segment.first_position + segment.n_tokens;
+    const int positions = segment.seen_by(segment.first_position + segment.n_tokens - 1);
     const auto n = static_cast<size_t>(positions + kPageTokens - 1) / kPageTokens;
     size_t k = cursor.next_known;
     while (k < cursor.known.size() && (cursor.known[k].host != segment.pages || cursor.known[k].n < n)) ++k;
@@ -145,7 +146,12 @@ RowList StepTables::put_list(Cursor& cursor, std::span<const Segment> segments, 
       if (cursor.known.size() < cursor.known.capacity()) cursor.known.push_back({segment.pages, first, n});
       cursor.next_known = cursor.known.size();
     }
-    own[list.n_segments] = {segment.first_row, segment.n_tokens, segment.first_position, first};
+    DeviceSegment& to = own[list.n_segments];
+    to = {segment.first_row, segment.n_tokens, segment.first_position, first};
+    to.seen_end = segment.seen_end;
+    if (segment.rope_positions)
+      to.rope_first = static_cast<int32_t>(
+          put(cursor, segment.rope_positions, static_cast<size_t>(segment.n_tokens) * sizeof(RopePosition)));
     std::fill_n(of_row + segment.first_row, segment.n_tokens, list.n_segments);
     ++list.n_segments;
     list.n_rows = std::max(list.n_rows, segment.first_row + segment.n_tokens);

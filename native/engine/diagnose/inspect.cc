@@ -60,7 +60,7 @@ Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLi
   auto info = model_info(file, *params, **tokenizer);
   if (!info) return info.error();
   result.model = std::move(*info);
-  result.plan = InspectedPlan::of(*plan, *limits);
+  result.plan = InspectedPlan::of(*plan, *limits, *params);
   return {};
 }
 

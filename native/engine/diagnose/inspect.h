@@ -57,13 +57,15 @@ struct InspectedPlan {
   int64_t pages = 0;
   int slots = 0;   // of recurrent state; 0: the model has none
   int context = 0;
+  double filled = 1;   // what of the pages' bytes layers keep something in
 
   // Of a model with these limits, planned or loaded.
-  static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits) {
+  static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
     return {.memory = memory,
             .pages = limits.n_pages,
             .slots = memory.slot_bytes > 0 ? limits.n_slots : 0,
-            .context = limits.max_context};
+            .context = limits.max_context,
+            .filled = monolith::filled(params, memory.layout)};
   }
 };
 

@@ -16,11 +16,16 @@ double ms_since(Clock::time_point start) { return std::chrono::duration<double, 
 OwnDraft::OwnDraft(Model& model, int n_vocab)
     : model_(model),
       n_tables_(model.memory().layout.tables()),
+      n_levels_(model.guess_levels()),
+      chosen_(model.guessed_tokens()),
+      n_vocab_(n_vocab),
+      n_logits_(chosen_.empty() ? model.params().n_vocab : static_cast<int>(chosen_.size())),
       hidden_(model.limits()),
-      sampler_(model.backend(), model.backend(), n_vocab, kMostSequences) {
+      sampler_(model.backend(), model.backend(), chosen_.empty() ? n_vocab : n_logits_, kMostSequences) {
+  const size_t rows = size_t{kMostSequences} * static_cast<size_t>(n_levels_);
   tasks_.reserve(kMostSequences);
-  tokens_.reserve(kMostSequences);
-  hidden_of_.reserve(kMostSequences);
+  tokens_.reserve(rows);
+  hidden_of_.reserve(rows);
   segments_.reserve(size_t{kMostSequences} * static_cast<size_t>(n_tables_));
 }
 
@@ -28,50 +33,58 @@ double OwnDraft::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   assert(wishes.size() <= kMostSequences);
   const Clock::time_point start = Clock::now();
   tasks_.clear();
-  const auto most = static_cast<size_t>(std::min(model_.limits().max_logit_rows, model_.limits().max_batch_tokens));
+  const auto most = static_cast<size_t>(std::min(model_.limits().max_logit_rows, model_.limits().max_batch_tokens / n_levels_));
   for (DraftWish& wish : wishes) {
     wish.n = 0;
     const Sequence& sequence = *wish.sequence;
     const int position = sequence.length() - 1, hidden = hidden_.row_of(sequence, position - 1);
     if (hidden >= 0 && !wish.out.empty() && tasks_.size() < most) tasks_.push_back({&wish, wish.tokens.back(), hidden, position});
   }
-  while (!tasks_.empty()) {
+  for (int pass = 0; !tasks_.empty(); ++pass) {
     const Clock::time_point before = Clock::now();
-    compute();
+    compute(pass);
     pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(before));
     std::erase_if(tasks_, [](const Task& task) { return static_cast<size_t>(task.wish->n) == task.wish->out.size(); });
   }
   return ms_since(start);
 }
 
-// The next guess of each task. Token 0 where the logits are no numbers.
-void OwnDraft::compute() {
+// Of a level that no step has fed with what lies behind the sequence's newest token, the rows from that on; then one by one.
+void OwnDraft::add_rows(Task& task, int pass) {
+  const int n_rows = pass < n_levels_ ? pass + 1 : 1;
+  for (int row = 0; row < n_rows; ++row) {
+    const int behind = pass + 1 - n_rows + row;   // the newest token
+    tokens_.push_back(behind == 0 ? task.token : task.wish->out[static_cast<size_t>(behind) - 1]);
+    hidden_of_.push_back(behind == 0 ? task.hidden : -1 - (task.last_row - (n_rows - 1 - row)));
+  }
+  task.last_row = static_cast<int>(tokens_.size()) - 1;
+}
+
+// The next guess of each task. Token 0 where the logits are no numbers, or of a token the text cannot have.
+void OwnDraft::compute(int pass) {
   tokens_.clear();
   hidden_of_.clear();
   segments_.clear();
-  for (const Task& task : tasks_) {
-    tokens_.push_back(task.token);
-    hidden_of_.push_back(task.hidden);
-  }
+  const int n_rows = pass < n_levels_ ? pass + 1 : 1, first = pass + 1 - n_rows;
+  for (Task& task : tasks_) add_rows(task, pass);
   for (int table = 0; table < n_tables_; ++table)
-    for (size_t i = 0; i < tasks_.size(); ++i)
-      segments_.push_back({static_cast<int>(i), 1, tasks_[i].position, tasks_[i].wish->sequence->table(table)});
-  const float* logits = model_.guess({tokens_, segments_, hidden_of_});
+    for (const Task& task : tasks_)
+      segments_.push_back({task.last_row - n_rows + 1, n_rows, task.position + first, task.wish->sequence->table(table)});
+  const float* logits = model_.guess({tokens_, segments_, hidden_of_, pass});
   if (!logits) throw std::runtime_error("the layer that guesses gave no logits");
   sampler_.clear();
   for (size_t i = 0; i < tasks_.size(); ++i) {
     SampleTask best;
-    best.logits = logits + i * static_cast<size_t>(model_.params().n_vocab);
+    best.logits = logits + i * static_cast<size_t>(n_logits_);
     best.temperature = 0;
     sampler_.add(best);
   }
   sampler_.run();
   int row = 0;
   for (Task& task : tasks_) {
-    task.token = std::max(sampler_.result(row)->token, TokenId{0});
-    task.wish->out[static_cast<size_t>(task.wish->n++)] = task.token;
-    task.hidden = -1 - row++;
-    ++task.position;
+    const TokenId best = std::max(sampler_.result(row++)->token, TokenId{0});
+    const TokenId token = chosen_.empty() ? best : chosen_[static_cast<size_t>(best)];
+    task.wish->out[static_cast<size_t>(task.wish->n++)] = token < n_vocab_ ? token : 0;
   }
 }
 

@@ -1,5 +1,6 @@
-// Guesses of the model's own layer for that (model/guess_layer.h): a pass of one row for each guess of each sequence,
-// beginning with the hidden row before the sequence's newest token. Engine thread only, and after construction nothing
+// Guesses of the model's own layer for that, or of a head that it was loaded with (model/guess_layer.h): a pass of one row
+// for each guess of each sequence, beginning with the hidden row before the sequence's newest token; as long as there is a
+// further level for each guess, of all rows from the newest token on. Engine thread only, and after construction nothing
 // allocates.
 //
 // The layer's keys and values lie in the sequences' own pages. What a step computes feeds the layer at the same
@@ -32,15 +33,19 @@ class OwnDraft final : public Drafter {
  private:
   struct Task {
     DraftWish* wish;
-    TokenId token;    // that the next guess follows
-    int hidden;       // GuessBatch::hidden of it
-    int position;
+    TokenId token;      // the sequence's newest
+    int hidden;         // the kept row before it
+    int position;       // its own
+    int last_row = 0;   // of the sequence in the last pass
   };
 
-  void compute();
+  void compute(int pass);
+  void add_rows(Task& task, int pass);
 
   Model& model_;
-  const int n_tables_;
+  const int n_tables_, n_levels_;
+  const std::span<const int32_t> chosen_;   // tokens that the logits are of; empty: all
+  const int n_vocab_, n_logits_;            // tokens there are; logits of a row
   HiddenRows hidden_;
   BatchSampler sampler_;
   std::vector<Task> tasks_;   // of this call

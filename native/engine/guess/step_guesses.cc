@@ -13,7 +13,8 @@ StepGuesses::StepGuesses(const EngineOptions& options, Scheduler& scheduler, Con
       counters_(counters) {
   if (draft) {
     drafter_ = std::make_unique<DraftModel>(*draft, n_vocab);
-  } else if (model.guesses() && speculation_ != Speculation::kOff && options.own_guesses != Speculation::kOff) {
+  } else if (model.guesses() && speculation_ != Speculation::kOff &&
+             (options.own_guesses != Speculation::kOff || !model.limits().guess_layer)) {   // a head was asked for
     auto own = std::make_unique<OwnDraft>(model, n_vocab);
     own_ = own.get();
     drafter_ = std::move(own);

@@ -17,7 +17,8 @@ namespace monolith {
 
 class StepGuesses {
  public:
-  // `draft`: null if there is none; then the model's own layer drafts, where it has one and `options` say so.
+  // `draft`: null if there is none; then the head that the model was loaded with drafts, or its own layer, where it has one
+  // and `options` say so.
   StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters, Model& model,
               Model* draft, int n_vocab);
 

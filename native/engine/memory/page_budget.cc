@@ -17,15 +17,15 @@ constexpr int kMostRows = 65'536;
 constexpr int kMostLogitRows = 4'096;
 
 // Twice or four times the rows, if the buffers for them do not cost too much.
-Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits) {
-  auto plan = Model::plan(file, backend, limits);
+Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits, const GgufFile* head) {
+  auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
   ModelLimits roomy = limits;
   for (int factor = 2; factor <= kHeadroom; factor *= 2) {
     ModelLimits larger = limits;
     larger.max_batch_tokens = std::max(limits.max_batch_tokens, std::min(limits.max_batch_tokens * factor, kMostRows));
     larger.max_logit_rows = std::max(limits.max_logit_rows, std::min(limits.max_logit_rows * factor, kMostLogitRows));
-    auto costs = Model::plan(file, backend, larger);
+    auto costs = Model::plan(file, backend, larger, head);
     if (!costs) return costs.error();
     if (costs->activation_bytes - plan->activation_bytes > kHeadroomBytes) break;
     roomy = larger;
@@ -100,9 +100,9 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
 }
 
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
-                                  int max_context, uint64_t kv_bytes) {
+                                  int max_context, uint64_t kv_bytes, const GgufFile* head) {
   // What guesses is not worth a refusal: a file may lack parts of it, or have it otherwise than is known.
-  if (limits.guess_layer) {
+  if (limits.guess_layer && head == nullptr) {
     ModelLimits without = limits;
     without.guess_layer = false;
     const auto with = HyperParams::read(file, 0, true);
@@ -113,7 +113,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   limits.n_pages = 1;
   limits.pages_by_window = true;
   limits.max_context = params->context_length;
-  auto plan = Model::plan(file, backend, limits);
+  auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
   PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = physical_memory(), .layout = plan->layout,
                     .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
@@ -131,7 +131,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   if (!choice) return choice.error();
   limits.max_context = choice->context;
   limits.n_pages = choice->pages;
-  return with_headroom(file, backend, limits);
+  return with_headroom(file, backend, limits, head);
 }
 
 }  // namespace monolith

@@ -47,8 +47,9 @@ inline constexpr int kHeadroom = 4;
 inline constexpr size_t kHeadroomBytes = size_t{128} << 20;
 
 // The same for a file: `limits` with max_context and n_pages filled in, and with headroom for rows. A layer that guesses
-// is left out where the file has none, or none that can be computed. Errors: also those of Model::plan.
+// is left out where the file has none, or none that can be computed. `head`: as Model::plan has it. Errors: also those of
+// Model::plan.
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits,
-                                  int max_context, uint64_t kv_bytes);
+                                  int max_context, uint64_t kv_bytes, const GgufFile* head = nullptr);
 
 }  // namespace monolith

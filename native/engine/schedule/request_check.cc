@@ -131,6 +131,12 @@ Status check_calls(const CallParams& calls, int n_vocab) {
   if (Status status = check_alternatives("calls.required", calls.required, n_vocab); !status) return status;
   if (Status status = check_alternatives("calls.starts", calls.starts, n_vocab); !status) return status;
   if (Status status = check_alternatives("calls.next", calls.next, n_vocab); !status) return status;
+  for (const auto& [name, tokens] : {std::pair{"calls.answer", &calls.answer}, {"calls.answer_start", &calls.answer_start}}) {
+    if (tokens->size() > static_cast<size_t>(kMaxCallTokens))
+      return invalid(std::string(name) + " has more than " + std::to_string(kMaxCallTokens) + " tokens");
+    if (Status status = check_tokens(name, *tokens, n_vocab); !status) return status;
+  }
+  if (calls.answer.empty() != calls.answer_start.empty()) return invalid("calls.answer needs an answer_start, and this that");
   if (calls.end.size() > static_cast<size_t>(kMaxCallTokens))
     return invalid("calls.end has more than " + std::to_string(kMaxCallTokens) + " tokens");
   if (Status status = check_tokens("calls.end", calls.end, n_vocab); !status) return status;

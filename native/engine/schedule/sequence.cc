@@ -48,7 +48,13 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
     rules.headed = sort_alternatives(rules.heads, grammars);
     rules.format_head = static_cast<size_t>(std::ranges::find(rules.heads, params.format_head) - rules.heads.begin());
   }
-  rules.prefixes = sort_alternatives(calls.prefixes, calls.grammars);
+  std::vector<GrammarRef> optional = calls.grammars;   // of what need not be a call
+  if (!calls.answer.empty()) {
+    if (!optional.empty()) optional.push_back(nullptr);
+    if (!calls.prefixes.empty()) calls.prefixes.push_back(calls.answer);
+    calls.starts.push_back(calls.answer_start);
+  }
+  rules.prefixes = sort_alternatives(calls.prefixes, optional);
   rules.required = sort_alternatives(calls.required, calls.grammars);
   if (!calls.end.empty()) {
     std::vector<GrammarRef> grammars;
@@ -58,7 +64,11 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
     rules.next = sort_alternatives(calls.next, grammars);
     rules.end = static_cast<size_t>(std::ranges::find(calls.next, calls.end) - calls.next.begin());
   }
-  if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, calls.grammars);
+  if (calls.starts.size() > 1 || calls.open.token == kNoToken) rules.starts = sort_alternatives(calls.starts, optional);
+  if (!calls.answer.empty()) {
+    rules.prefix_answer = static_cast<size_t>(std::ranges::find(calls.prefixes, calls.answer) - calls.prefixes.begin());
+    rules.start_answer = static_cast<size_t>(std::ranges::find(calls.starts, calls.answer_start) - calls.starts.begin());
+  }
   return params;
 }
 

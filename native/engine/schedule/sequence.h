@@ -59,6 +59,7 @@ struct Rule {
 struct CallRules {
   std::vector<GrammarRef> prefixes, required, starts, next;
   size_t end = SIZE_MAX;               // which of `next` ends the section
+  size_t prefix_answer = SIZE_MAX, start_answer = SIZE_MAX;   // which of prefixes and starts are no call but the content's header
   // Of a format with a header: what the content may begin with, calls and that; which of them it is, and what follows each.
   std::vector<std::vector<TokenId>> heads;
   size_t format_head = SIZE_MAX;

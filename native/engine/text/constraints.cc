@@ -122,7 +122,10 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
   mask.clear();
-  if (!text.undecided() || !text.in_open_marker()) {
+  if (const auto& heads = request.call_rules.heads; !heads.empty()) {
+    if (!text.in_open_marker())
+      for (const std::vector<TokenId>& head : heads) mask.set(static_cast<uint32_t>(head.front()));
+  } else if (!text.undecided() || !text.in_open_marker()) {
     const GrammarRef& format = request.params.format;
     grammar::Grammar::Position position = format->start();
     const Outcome found = by_rule([&](grammar::Fuel* fuel) { return format->allowed(position, {}, mask, fuel); });

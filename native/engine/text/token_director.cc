@@ -90,6 +90,11 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
   if (sequence.rule.active()) return constraints.advance(sequence.rule, sequence, token);
   if (sequence.format_due && (text.in_content() || text.undecided())) {
     if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return Outcome::kOk;
+    const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
+    if (const auto& heads = sequence.request.call_rules.heads; !heads.empty()) {
+      if (std::ranges::any_of(heads, begins)) write_head(sequence);
+      return Outcome::kOk;   // otherwise a marker begins
+    }
     Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
     const Outcome read = constraints.advance(rule, sequence, token);
     switch (read) {
@@ -102,7 +107,6 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
         return read;
       case Outcome::kRefused: break;
     }
-    const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
     if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;   // a marker begins
     sequence.format_due = false;
     begin_call(sequence);
@@ -124,16 +128,24 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
   if (before.in_reasoning) sequence.text.close_reasoning(sink);
   // A call's text follows its prefix.
   const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
-  if (rules == nullptr || rules->empty()) return false;
   const CallRules& of_calls = sequence.request.call_rules;
-  if (rules == &of_calls.next && sequence.script.completed() == of_calls.end) return close_call(sequence, sink);
-  if (rules == &of_calls.headed && sequence.script.completed() == of_calls.format_head) {
+  const size_t completed = sequence.script.completed();
+  if ((rules == &of_calls.prefixes && completed == of_calls.prefix_answer) ||
+      (rules == &of_calls.starts && completed == of_calls.start_answer)) {
+    sequence.text.release_call();
+    sequence.text.close_call(sink);
+    return false;
+  }
+  if (rules == nullptr || rules->empty()) return false;
+  if (rules == &of_calls.next && completed == of_calls.end) return close_call(sequence, sink);
+  if (rules == &of_calls.headed && completed == of_calls.format_head) {
     const GrammarRef& format = sequence.request.params.format;
+    sequence.text.close_call(sink);
     sequence.rule = {&format, format->start(), sequence.tokens.size()};
     sequence.text.begin_plain_content();
     return false;
   }
-  const GrammarRef& grammar = (*rules)[sequence.script.completed()];
+  const GrammarRef& grammar = (*rules)[completed];
   if (grammar == nullptr) {
     sequence.text.release_call();
     return false;

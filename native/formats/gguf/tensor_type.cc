@@ -32,7 +32,7 @@ constexpr NamedTraits kSupported[] = {
     {TensorType::kIQ2_S, {"IQ2_S", 256, 82}},    {TensorType::kIQ3_XXS, {"IQ3_XXS", 256, 98}},
     {TensorType::kIQ3_S, {"IQ3_S", 256, 110}},   {TensorType::kTQ1_0, {"TQ1_0", 256, 54}},
     {TensorType::kTQ2_0, {"TQ2_0", 256, 66}},    {TensorType::kNVFP4, {"NVFP4", 64, 36}},
-    {TensorType::kI32, {"I32", 1, 4}},
+    {TensorType::kI32, {"I32", 1, 4}},       {TensorType::kI64, {"I64", 1, 8}},
 };
 
 // Indexed by ggml_type. Numbers whose type was withdrawn keep the name they had.
@@ -280,6 +280,13 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
       for (int64_t i = 0; i < count; ++i) {
         int32_t number;
         std::memcpy(&number, bytes + 4 * i, sizeof number);
+        out[i] = static_cast<float>(number);
+      }
+      return;
+    case TensorType::kI64:
+      for (int64_t i = 0; i < count; ++i) {
+        int64_t number;
+        std::memcpy(&number, bytes + 8 * i, sizeof number);
         out[i] = static_cast<float>(number);
       }
       return;

@@ -28,7 +28,8 @@ enum class TensorType : uint32_t {
   kIQ3_S = 21,
   kIQ2_S = 22,
   kIQ4_XS = 23,
-  kI32 = 26,   // of tables, never of weights
+  kI32 = 26,   // of tables, never of weights; so is the next
+  kI64 = 27,
   kIQ1_M = 29,
   kBF16 = 30,
   kTQ1_0 = 34,

@@ -25,6 +25,7 @@ enum class Family : uint8_t {
   kLlama4,
   kMiMo2,
   kStep35,
+  kEagle,           // heads that guess for another model
 };
 
 // Which of the networks of one class a checkpoint holds.
@@ -48,7 +49,8 @@ struct Architecture {
   bool norms_from_one = false;    // norm weights are stored less one
   std::string_view second_norm = "ffn_norm";   // GGUF's name of post_attention_layernorm
   Activation activation = Activation::kSilu;
-  bool guess_layers = false;      // further layers that guess tokens may follow: left out
+  bool guess_layers = false;      // further layers that guess tokens may follow, as many as `guess_key` says; else left out
+  std::string_view guess_key = {};
   bool window_pattern = false;    // GGUF says layer by layer which have a window
   YarnScale yarn_scale = YarnScale::kNone;
   double rms_eps = 1e-6;          // as all below, where the checkpoint does not say

@@ -10,6 +10,7 @@
 namespace monolith::hf {
 namespace {
 
+constexpr int64_t kMostGuessLayers = 16;
 constexpr int64_t kBoundlessContext = 1 << 20;   // of networks whose state does not grow
 
 
@@ -145,7 +146,8 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
   size("context_length", context);
   size("embedding_length", embedding);
-  size("block_count", result.layers);
+  if (const std::string_view guesses = (*architecture)->guess_key; !guesses.empty())
+    result.guess_layers = t.take(t.find(guesses).integer(0, kMostGuessLayers), int64_t{0});
   if (!out.has(t.key("feed_forward_length")))
     size("feed_forward_length", t.needed({"intermediate_size", "moe_intermediate_size"}));
   size("attention.head_count", result.heads);
@@ -175,7 +177,7 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   }
   // Some files leave it out and mean true.
   const JsonValue tied = t.first_of({"tie_word_embeddings", "tie_embedding"});
-  result.tied = t.take(tied.boolean(), (*architecture)->tied);
+  result.tied = t.take(tied.boolean(), (*architecture)->tied) && (*architecture)->family != Family::kEagle;
   if (!t.status()) return t.status().error();
   return result;
 }

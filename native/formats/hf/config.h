@@ -39,6 +39,7 @@ struct Config {
   bool tied = false;   // no output matrix of its own
   int64_t table_rows = 0;   // of the embedding table, where it has some that no token uses; 0: all
   int64_t streams = 1;      // residual streams
+  int64_t guess_layers = 0; // behind `layers`, read as well where the folder has them
   DeltaNetHeads delta_net = {};
   LatentHeads latents = {};
   StateSpace state_space = {};

@@ -281,6 +281,22 @@ void translate_mimo2(Translation& t, const Config& config) {
       t.fail(t.find(windows).unsupported("is not '" + std::string(all) + "'"));
 }
 
+// What it leaves out is the model's, which the folder does not know. Tokens are told by how far they are from their rows.
+void translate_eagle(Translation& t, const Config& config) {
+  if (config.layers != 1) t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));
+  t.copy_integer("target_hidden_size", "target_hidden_size");
+  const JsonValue own = t.find("eagle_config")["eagle_aux_hidden_state_layer_ids"];
+  if (const JsonValue list = own.exists() ? own : t.find("eagle_aux_hidden_state_layer_ids"); list.exists()) {
+    std::vector<int32_t> layers;
+    for (size_t i = 0; i < std::min<size_t>(list.items().size(), 8); ++i)
+      layers.push_back(static_cast<int32_t>(t.take(list.item(i).integer(0, kMostLayers), int64_t{0})));
+    t.out().integers(t.key("target_layers"), layers);
+  }
+  for (const std::string_view flag : {"norm_before_residual", "norm_before_fc"})
+    if (t.find(flag).exists()) t.out().boolean(t.key(flag), t.boolean(flag, false));
+  t.out().boolean(t.key("token_distances"), true);
+}
+
 }  // namespace
 
 int64_t translate_family(Translation& t, Config& config, int64_t embedding, int64_t head_dim) {
@@ -292,6 +308,7 @@ int64_t translate_family(Translation& t, Config& config, int64_t embedding, int6
     case Family::kLlama4: translate_llama4(t, config); break;
     case Family::kMiMo2: translate_mimo2(t, config); break;
     case Family::kStep35: translate_step35(t, config, head_dim); break;
+    case Family::kEagle: translate_eagle(t, config); break;
     default: translate_hybrid(t, config, embedding);
   }
   return head_dim;

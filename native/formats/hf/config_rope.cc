@@ -41,7 +41,11 @@ void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   const double magnitude = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original))) : 1;
   t.out().string(t.key("rope.scaling.type"), "longrope");
   t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(original));
-  t.out().number(t.key("rope.scaling.attn_factor"), t.take(rope["attention_factor"].number(), magnitude));
+  // Phi-3.5's mixture states it, for both lengths.
+  const JsonValue near = rope["short_mscale"], far = rope["long_mscale"];
+  const double stated = t.take(far.number(), magnitude);
+  if (t.take(near.number(), stated) != stated) t.fail(near.unsupported("is not the 'long_mscale'"));
+  t.out().number(t.key("rope.scaling.attn_factor"), t.take(rope["attention_factor"].number(), stated));
   t.out().tensor("rope_factors_long.weight", *longer);
   t.out().tensor("rope_factors_short.weight", *shorter);
 }

@@ -94,19 +94,32 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   const auto table_rows = translate_tensors(tensors, *translated, file);
   if (!table_rows) return table_rows.error();
 
-  auto tokenizer = JsonFile::read(folder, "tokenizer.json");
+  const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
+  file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
+  if (translated->architecture->family == Family::kEagle) {   // its tokens are another model's
+    file.own(std::move(mapped), config->bytes());
+    return std::move(file).build();
+  }
+  const bool ranked = !is_file(folder + "/tokenizer.json") && is_file(folder + "/tiktoken.model");
+  auto tokenizer = JsonFile::read(folder, "tokenizer.json", ranked);
   if (!tokenizer) return tokenizer.error();
+  RankedTokens ranks;
+  if (ranked) {
+    auto text = read_text(folder + "/tiktoken.model", kMostJsonBytes);
+    if (!text) return text.error();
+    auto read = read_ranked_tokens(*text, "tiktoken.model");
+    if (!read) return read.error();
+    ranks = std::move(*read);
+  }
   auto settings = JsonFile::read(folder, "tokenizer_config.json", true);
   if (!settings) return settings.error();
   auto generation = JsonFile::read(folder, "generation_config.json", true);
   if (!generation) return generation.error();
   if (Status status = add_chat_template(folder, settings->root(), file); !status) return status.error();
-  if (Status status = translate_tokenizer({tokenizer->root(), settings->root(), generation->root(), config->root()},
+  if (Status status = translate_tokenizer({tokenizer->root(), settings->root(), generation->root(), config->root(), ranked ? &ranks : nullptr},
                                           *table_rows, file);
       !status)
     return status.error();
-  const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
-  file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
   file.own(std::move(mapped), config->bytes() + tokenizer->bytes() + settings->bytes() + generation->bytes());
   return std::move(file).build();
 }

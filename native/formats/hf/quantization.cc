@@ -40,7 +40,7 @@ class Joiner {
 
   Status join() {
     for (size_t i = 0; i < tensors_.size(); ++i)
-      if (Status status = settings_.method == Method::kFp8 ? join_fp8(i) : join_integers(i); !status) return status;
+      if (Status status = join(i); !status) return status;
     std::vector<Safetensor> left;
     for (size_t i = 0; i < tensors_.size(); ++i)
       if (!taken_.contains(i)) left.push_back(std::move(tensors_[i]));
@@ -49,6 +49,11 @@ class Joiner {
   }
 
  private:
+  Status join(size_t i) {
+    if (settings_.method == Method::kFp8) return join_fp8(i);
+    return settings_.method == Method::kFp4 ? join_fp4(i) : join_integers(i);
+  }
+
   const Safetensor* find(const std::string& name) const {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : &tensors_[found->second];
@@ -131,6 +136,39 @@ class Joiner {
     weight.rows = matrices == 1 ? runs[0].of : joined_rows(std::move(runs));
     weight.data = {};
     take(scale);
+    return {};
+  }
+
+  // ModelOpt: weight, weight_scale, weight_scale_2; compressed-tensors: weight_packed, weight_scale, weight_global_scale, by
+  // which the scales are divided.
+  Status join_fp4(size_t at) {
+    Safetensor& codes = tensors_[at];
+    for (const std::string_view unused : {".input_scale", ".input_global_scale", ".k_scale", ".v_scale"})
+      if (codes.name.ends_with(unused)) {
+        take(&codes);
+        return {};
+      }
+    const bool packed = codes.name.ends_with(".weight_packed");
+    if (codes.type != "U8" || !(packed || codes.name.ends_with(".weight"))) return {};
+    const std::string stem = codes.name.substr(0, codes.name.rfind('.'));
+    const auto scales = need(stem + ".weight_scale", codes), factor = need(stem + (packed ? ".weight_global_scale" : ".weight_scale_2"), codes);
+    if (!scales) return scales.error();
+    if (!factor) return factor.error();
+    if (Status status = expect_type(**scales, "F8_E4M3"); !status) return status;
+    if (Status status = expect_type(**factor, "F32"); !status) return status;
+    if (codes.shape.size() != 2 || codes.shape[0] < 1 || codes.shape[1] < 1 || codes.shape[1] % 8 != 0)
+      return invalid(codes, "has the shape " + shape_text(codes.shape) + ", which is no matrix of NVFP4");
+    const std::vector<int64_t> expected = {codes.shape[0], codes.shape[1] / 8};
+    if ((*scales)->shape != expected) return misfit(**scales, expected);
+    if ((*factor)->data.size() != sizeof(float)) return invalid(**factor, "is not one number");
+    Fp4Matrix matrix{.cols = codes.shape[1] * 2, .codes = codes.data, .scales = (*scales)->data, .divides = packed};
+    std::memcpy(&matrix.factor, (*factor)->data.data(), sizeof matrix.factor);
+    codes.rows = fp4_rows(matrix);
+    codes.name = stem + ".weight";
+    codes.shape[1] *= 2;
+    codes.data = {};
+    take(*scales);
+    take(*factor);
     return {};
   }
 
@@ -290,9 +328,13 @@ Result<Quantization> read_compressed(const JsonValue& settings) {
     if (Status status = read_blocks(weights["block_structure"], result); !status) return status.error();
     return result;
   }
+  if (type == "float" && result.bits == 4 && format.text() == "nvfp4-pack-quantized") {
+    result.method = Method::kFp4;
+    return result;
+  }
   if (type != "int" || format.text() != "pack-quantized")
     return format.unsupported("is " + quoted(format.text()) + " of " + quoted(type) +
-                              " numbers (read: pack-quantized of int, float-quantized of 8 bits)");
+                              " numbers (read: pack-quantized of int, float-quantized of 8 bits, nvfp4-pack-quantized)");
   result.method = Method::kPacked;
   return result;
 }
@@ -312,8 +354,15 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
     if (Status status = read_blocks(settings["weight_block_size"], result); !status) return status.error();
     return result;
   }
+  if (method == "modelopt" || method == "modelopt_fp4") {
+    const JsonValue algorithm = settings["quant_algo"];
+    if (algorithm.text() != "NVFP4" && algorithm.text() != "FP8")
+      return algorithm.unsupported("is " + quoted(algorithm.text()) + " (read: NVFP4, FP8)");
+    result.method = algorithm.text() == "FP8" ? Method::kFp8 : Method::kFp4;
+    return result;
+  }
   if (method != "gptq" && method != "awq")
-    return settings.unsupported("(method " + quoted(method) + ") is not read (known: fp8, gptq, awq, compressed-tensors); take "
+    return settings.unsupported("(method " + quoted(method) + ") is not read (known: fp8, gptq, awq, compressed-tensors, modelopt); take "
                                 "a checkpoint in BF16, F16 or F32, and set the model's 'quantize'");
   result.method = method == "gptq" ? Method::kGptq : Method::kAwq;
   auto bits = read_bits(settings["bits"]);

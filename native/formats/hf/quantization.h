@@ -1,6 +1,6 @@
 // Quantized checkpoints: what config.json says of them, and the several tensors of a matrix joined into one that is made
 // of them when it is loaded. Read are FP8 with a scale for each block or matrix (as DeepSeek and Qwen publish), GPTQ, AWQ,
-// and compressed-tensors in FP8 and of 4 or 8 bits. Used on the thread that opens the model.
+// NVFP4 and FP8 of ModelOpt, and compressed-tensors in FP8, NVFP4 and of 4 or 8 bits. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 namespace monolith::hf {
 
 struct Quantization {
-  enum class Method : uint8_t { kNone, kFp8, kGptq, kAwq, kPacked };   // kPacked: compressed-tensors' integers
+  enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };   // kPacked: compressed-tensors' integers
   Method method = Method::kNone;
   int bits = 4;
   int64_t block_rows = 0, block_cols = 0;   // of FP8; 0: as its scales' shape has it

@@ -65,6 +65,37 @@ class Fp8Rows final : public RowMaker {
   float values_[256];
 };
 
+class Fp4Rows final : public RowMaker {
+ public:
+  explicit Fp4Rows(const Fp4Matrix& matrix) : m_(matrix) {}
+
+  int64_t rows() const override { return static_cast<int64_t>(m_.codes.size()) * 2 / m_.cols; }
+  int64_t cols() const override { return m_.cols; }
+  void make(int64_t first, int64_t count, float* out) const override {
+    const std::byte* codes = m_.codes.data() + first * m_.cols / 2;
+    const std::byte* scales = m_.scales.data() + first * m_.cols / kFp4Block;
+    for (int64_t i = 0; i < count * m_.cols; i += kFp4Block, out += kFp4Block) {
+      const float scale = e4m3_to_float(static_cast<uint8_t>(*scales++));
+      const float step = m_.divides ? scale / m_.factor : scale * m_.factor;
+      for (int64_t j = 0; j < kFp4Block; j += 2, ++codes) {
+        const auto pair = static_cast<uint8_t>(*codes);
+        out[j] = value(pair & 15) * step;
+        out[j + 1] = value(pair >> 4) * step;
+      }
+    }
+  }
+  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+    places.push_back(m_.codes);
+    places.push_back(m_.scales);
+  }
+
+ private:
+  static constexpr int64_t kFp4Block = 16;
+  static float value(int code) { return 0.5f * static_cast<float>(kMxfp4Levels[code]); }
+
+  Fp4Matrix m_;
+};
+
 class IntegerRows final : public RowMaker {
  public:
   explicit IntegerRows(const IntegerMatrix& matrix) : m_(matrix), type_(holding_type()) {}
@@ -224,6 +255,8 @@ float ScaleGrid::at(int64_t row, int64_t col) const {
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols) {
   return std::make_shared<Fp8Rows>(codes, cols, scales, block_rows, block_cols);
 }
+
+Rows fp4_rows(const Fp4Matrix& matrix) { return std::make_shared<Fp4Rows>(matrix); }
 
 Rows integer_rows(const IntegerMatrix& matrix) { return std::make_shared<IntegerRows>(matrix); }
 

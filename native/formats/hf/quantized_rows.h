@@ -23,6 +23,16 @@ struct ScaleGrid {
 // BF16 holds where all scales are powers of two of moderate size, and F32 otherwise.
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols);
 
+// E2M1 codes of `cols` a row, two in a byte, the first lower, each times a step: the E4M3 scale of its block of 16 times
+// `factor`, or over it. F32.
+struct Fp4Matrix {
+  int64_t cols = 0;
+  std::span<const std::byte> codes, scales;
+  float factor = 1;
+  bool divides = false;
+};
+Rows fp4_rows(const Fp4Matrix& matrix);
+
 // Integers of 4 or 8 bits, each less the zero of its group of inputs, times the group's scale.
 struct IntegerMatrix {
   enum class Layout : uint8_t {

@@ -83,6 +83,7 @@ constexpr Name kOfModel[] = {
     {"embeddings", "token_embd"},   {"norm_f", "output_norm"}, // Mamba 2, Nemotron H
     {"embedding_norm", "token_embd_norm"},                     // LFM2
     {"final_layernorm", "output_norm"},                        // Falcon H1
+    {"input_norm", "enc.output_norm"},                         // EAGLE-3
 };
 
 // Of the whole, without the prefix.
@@ -174,6 +175,14 @@ constexpr Name kOfLayer[] = {
     {"self_attn.indexer.wk", "indexer.attn_k"},
     {"self_attn.indexer.k_norm", "indexer.k_norm"},
     {"self_attn.indexer.weights_proj", "indexer.proj"},
+    {"hidden_norm", "attn_norm_2"},   // EAGLE-3
+    // And of layers that guess tokens, behind the others
+    {"eh_proj", "nextn.eh_proj"},
+    {"enorm", "nextn.enorm"},
+    {"hnorm", "nextn.hnorm"},
+    {"embed_tokens", "nextn.embed_tokens"},
+    {"shared_head.norm", "nextn.shared_head_norm"},
+    {"shared_head.head", "nextn.shared_head_head"},
     // Mamba 2, Nemotron H
     {"norm", "attn_norm"},
     {"mixer.in_proj", "ssm_in"},
@@ -232,6 +241,14 @@ constexpr Name kOfLayer[] = {
     {"feed_forward.w2", "ffn_down"},
 };
 
+// Below "mtp.", beside its layers (Qwen 3.5).
+constexpr Name kOfGuesses[] = {
+    {"fc", "nextn.eh_proj"},
+    {"pre_fc_norm_embedding", "nextn.enorm"},
+    {"pre_fc_norm_hidden", "nextn.hnorm"},
+    {"norm", "nextn.shared_head_norm"},
+};
+
 // Of one expert: joined with those of the others.
 constexpr Name kOfExpert[] = {
     {"gate_proj", "ffn_gate_exps"}, {"up_proj", "ffn_up_exps"}, {"down_proj", "ffn_down_exps"},
@@ -287,6 +304,7 @@ bool contains(const std::string_view (&names)[n], std::string_view name) {
 
 std::string_view name_of_model(std::string_view stem) { return find(kOfModel, stem); }
 std::string_view name_of_layer(std::string_view stem) { return find(kOfLayer, stem); }
+std::string_view name_of_guesses(std::string_view stem) { return find(kOfGuesses, stem); }
 std::string_view name_of_expert(std::string_view stem) { return find(kOfExpert, stem); }
 std::string_view kind_of_fused(std::string_view stem) { return find(kFused, stem); }
 std::string_view plain_name_of_layer(std::string_view name) { return find(kPlainOfLayer, name); }

@@ -48,7 +48,10 @@ Rows rows_of(const Safetensor& tensor, TensorType type) {
 }
 
 Status Translator::add(const Safetensor& tensor) {
-  if (is_left_out(tensor.name)) return {};
+  const bool guesses = config_.guess_layers > 0 && tensor.name.starts_with("mtp.");
+  if (is_left_out(tensor.name) && !guesses) return {};
+  const bool is_head = config_.architecture->family == Family::kEagle;
+  if (is_head && (tensor.name == "d2t" || tensor.name == "t2d")) return add_token_numbers(tensor);
   if (tensor.type == "U8" && config_.architecture->gguf == "gpt-oss") return add_packed(tensor);
   const auto type = type_of(tensor);
   if (!type)
@@ -60,6 +63,9 @@ Status Translator::add(const Safetensor& tensor) {
     return invalid(tensor, "has a length of 0");
 
   std::string_view rest = tensor.name;
+  if (guesses) return add_of_guesses(rest.substr(4), tensor, *type);
+  if (constexpr std::string_view kOnly = "midlayer."; is_head && rest.starts_with(kOnly))
+    return add_of_layer(0, rest.substr(kOnly.size()), tensor, *type);
   for (const std::string_view prefix :
        {"model.language_model.", "language_model.model.", "model.", "transformer.", "ernie.", "backbone."}) {
     if (!rest.starts_with(prefix)) continue;
@@ -71,6 +77,7 @@ Status Translator::add(const Safetensor& tensor) {
     // A copy of the embedding table that some savers write out.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
   }
+  if (rest == "lm_head.bias") return put("output.bias", tensor, *type);
   for (const std::string_view layers : {"layers.", "h."}) {
     if (!rest.starts_with(layers)) continue;
     std::string_view inner = rest.substr(layers.size());
@@ -118,7 +125,7 @@ Result<int64_t> Translator::finish() {
   for (const auto& [name, numbers] : activation_numbers_) file_.numbers(name, numbers);
   for (const auto& [name, packed] : packed_)
     if (Status status = put_packed(name, packed); !status) return status.error();
-  if (table_rows_ == 0)
+  if (table_rows_ == 0 && config_.architecture->family != Family::kEagle)
     return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table ('model.embed_tokens.weight')"};
   return table_rows_;
 }
@@ -129,7 +136,7 @@ std::string_view Translator::layer_name(std::string_view stem) const {
 }
 
 Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
-  if (config_.architecture->guess_layers && layer >= config_.layers) return {};
+  if (config_.architecture->guess_layers && layer >= config_.layers + config_.guess_layers) return {};
   const std::string block = "blk." + std::to_string(layer) + ".";
   if (is_choice_bias(rest)) {
     int64_t count = 1;
@@ -160,6 +167,32 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   const std::string_view name = layer_name(stem);
   if (name.empty() || suffix.empty()) return put(tensor.name, tensor, type);
   return put(block + std::string(name) + std::string(suffix), tensor, type);
+}
+
+// Which tokens a head's rows of logits are of; the other way round follows from that.
+Status Translator::add_token_numbers(const Safetensor& tensor) {
+  if (tensor.name == "t2d") return {};
+  if (tensor.type != "I64" && tensor.type != "I32")
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) + ", expected I64 or I32"};
+  if (tensor.shape.size() != 1 || tensor.shape[0] < 1) return invalid(tensor, "is no list of tokens");
+  file_.tensor(tensor.name, tensor.shape, tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
+  return {};
+}
+
+// transformers' Qwen3.5 leaves them out; names as in vLLM's qwen3_5_mtp.py: what is before the layers is the first's.
+Status Translator::add_of_guesses(std::string_view rest, const Safetensor& tensor, TensorType type) {
+  constexpr std::string_view kLayers = "layers.";
+  if (rest.starts_with(kLayers)) {
+    std::string_view inner = rest.substr(kLayers.size());
+    const int64_t layer = take_number(inner);
+    if (layer < 0 || layer >= config_.guess_layers)
+      return invalid(tensor, "is of none of " + std::to_string(config_.guess_layers) + " layers that guess");
+    return add_of_layer(config_.layers + layer, inner, tensor, type);
+  }
+  const auto [stem, suffix] = split_suffix(rest);
+  const std::string_view name = name_of_guesses(stem);
+  if (name.empty()) return put(tensor.name, tensor, type);
+  return put("blk." + std::to_string(config_.layers) + "." + std::string(name) + std::string(suffix), tensor, type);
 }
 
 Status Translator::add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor,
@@ -281,7 +314,15 @@ void Translator::put_rows(std::string_view name, const std::vector<int64_t>& sha
   file_.tensor(name, shape, type, TensorSource{.type = type, .cols = cols, .maker = std::move(rows)});
 }
 
-Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file) {
+Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& stated, AssembledFile& file) {
+  // Many folders state layers that guess and leave them out.
+  const std::string first = "layers." + std::to_string(stated.layers) + ".eh_proj.weight";
+  const auto guesses = [&](const Safetensor& tensor) { return tensor.name == "mtp.fc.weight" || tensor.name.ends_with(first); };
+  Config config = stated;
+  if (std::ranges::none_of(tensors, guesses)) config.guess_layers = 0;
+  const std::string prefix = std::string(config.architecture->gguf) + ".";
+  file.integer(prefix + "block_count", static_cast<uint64_t>(config.layers + config.guess_layers));
+  if (config.guess_layers > 0) file.integer(prefix + "nextn_predict_layers", static_cast<uint64_t>(config.guess_layers));
   Translator translator(config, file);
   for (const Safetensor& tensor : tensors)
     if (Status status = translator.add(tensor); !status) return status.error();

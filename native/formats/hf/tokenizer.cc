@@ -1,6 +1,7 @@
 #include "formats/hf/tokenizer.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "formats/hf/base64.h"
 #include "formats/hf/text_steps.h"
 #include "text/tokenizer/extension_keys.h"
+#include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith::hf {
@@ -74,8 +76,12 @@ class Translator {
       : files_(files), model_(files.tokenizer["model"]), out_(out) {}
 
   Status run(int64_t rows) {
-    for (const auto step : {&Translator::read_steps, &Translator::read_vocabulary, &Translator::read_added})
-      if (Status status = (this->*step)(); !status) return status;
+    if (files_.ranks != nullptr) {
+      if (Status status = read_ranks(*files_.ranks); !status) return status;
+    } else {
+      for (const auto step : {&Translator::read_steps, &Translator::read_vocabulary, &Translator::read_added})
+        if (Status status = (this->*step)(); !status) return status;
+    }
     if (static_cast<int64_t>(tokens_.size()) > rows)
       return model_.invalid("has " + std::to_string(tokens_.size()) + " tokens, but the embedding table only " +
                             std::to_string(rows) + " rows");
@@ -87,6 +93,38 @@ class Translator {
   }
 
  private:
+  // tokenization_kimi.py: its expression, whole words first, and the tokens behind the ranks that the settings name.
+  Status read_ranks(const RankedTokens& ranks) {
+    const JsonValue code = files_.settings["auto_map"]["AutoTokenizer"];
+    const std::string_view by = code.is_array() && !code.items().empty() ? code.item(0).text() : code.text();
+    if (!by.starts_with("tokenization_kimi."))
+      return files_.settings["auto_map"].unsupported("names " + quoted(by) +
+                                                     " beside a tiktoken.model, which is read as Kimi's (tokenization_kimi)");
+    steps_.byte_level = true;
+    steps_.stages = {std::string(split_stage_name(SplitStage::kKimi))};
+    ignores_merges_ = true;
+    merges_ = ranks.merges;
+    for (size_t rank = 0; rank < ranks.texts.size(); ++rank)
+      if (Status status = tokens_.set(static_cast<int64_t>(rank), ranks.texts[rank], TokenKind::kNormal, files_.settings); !status)
+        return status;
+    const JsonValue added = files_.settings["added_tokens_decoder"];
+    if (added.exists() && !added.is_object()) return added.invalid("is no object");
+    for (const auto& [number, id_value] : added.members()) {
+      const JsonValue token = added.at(id_value, number);
+      int64_t id = -1;
+      const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), id);
+      const auto content = token["content"].string();
+      if (!content) return content.error();
+      if (error != std::errc() || end != number.data() + number.size() || !*content || (*content)->empty())
+        return token.invalid("has no id and content");
+      auto special = token["special"].boolean();
+      if (!special) return special.error();
+      const TokenKind kind = special->value_or(false) || looks_special(**content) ? TokenKind::kControl : TokenKind::kUserDefined;
+      if (Status status = tokens_.set(id, **content, kind, token); !status) return status;
+    }
+    return {};
+  }
+
   Status read_steps() {
     const std::string_view type = model_["type"].text();
     unigram_ = type == "Unigram";
@@ -291,8 +329,9 @@ class Translator {
     if (byte_level) {
       auto ignores = model_["ignore_merges"].boolean();
       if (!ignores) return ignores.error();
+      ignores_merges_ = ignores->value_or(ignores_merges_);
       out_.strings(kSplitStagesKey, steps_.stages);
-      out_.boolean(kIgnoreMergesKey, ignores->value_or(false));
+      out_.boolean(kIgnoreMergesKey, ignores_merges_);
       return {};
     }
     out_.boolean("tokenizer.ggml.add_space_prefix", steps_.space_prefix);
@@ -310,7 +349,7 @@ class Translator {
   TokenizerFiles files_;
   JsonValue model_;
   AssembledFile& out_;
-  bool unigram_ = false, add_bos_ = false, add_eos_ = false;
+  bool unigram_ = false, add_bos_ = false, add_eos_ = false, ignores_merges_ = false;
   TextSteps steps_;
   Tokens tokens_;
   std::vector<float> scores_;

@@ -21,12 +21,13 @@ inline constexpr int64_t kMost = int64_t{1} << 31;   // of any size; the model c
 inline constexpr int64_t kMostHeads = 1 << 16;      // and dimensions of a head
 inline constexpr int64_t kMostLayers = 1024;          // as the model has it
 
-// Looks keys up as transformers does: in the text part where a checkpoint has several, else in the whole. Remembers
+// Looks keys up as transformers does: in the text part where a checkpoint has several (of a head by vLLM's speculators, in
+// that of its layer), else in the whole. Remembers
 // the first error, so that the translation reads as a list.
 class Translation {
  public:
   Translation(const JsonValue& whole, const Architecture& architecture, AssembledFile& out)
-      : whole_(whole), text_(whole["text_config"]), architecture_(architecture), out_(out) {}
+      : whole_(whole), text_(whole[whole["text_config"].exists() ? "text_config" : "transformer_layer_config"]), architecture_(architecture), out_(out) {}
 
   const Architecture& architecture() const { return architecture_; }
   AssembledFile& out() { return out_; }

@@ -40,6 +40,8 @@ class Translator {
 
   std::string_view layer_name(std::string_view stem) const;
   Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type);
+  Status add_token_numbers(const Safetensor& tensor);
+  Status add_of_guesses(std::string_view rest, const Safetensor& tensor, TensorType type);
   // One of `count` matrices that GGUF has in one tensor.
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "model/eagle_params.h"
 #include "model/guess_layer.h"
 
 namespace monolith {
@@ -52,7 +53,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       return layer.pool(of_index ? index.key_dim : layer.key_dim).width();
     });
   };
-  return {
+  const EagleParams* const eagle = p.guess.eagle.get();
+  std::vector<ActivationBuffer> buffers = {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
       {&Activations::q, rows * std::max(most(p, q_dim), recurrent_channels(p))},
@@ -104,10 +106,18 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::laurel_inner, rows * p.streams.laurel_rank},
       {&Activations::inputs, p.n_deepstack > 0 ? rows * p.input_width() : 0},
       {&Activations::deepstack, p.n_deepstack > 0 ? rows * p.n_embd : 0},
-      {&Activations::hidden, p.guess.used ? hidden_rows(limits) * p.n_embd : 0},
-      {&Activations::guess_inputs, p.guess.used ? rows * 2 * p.n_embd : 0},
+      {&Activations::hidden, p.guess.used ? hidden_rows(limits, p.guess.n_levels) * guess_dim(p) : 0},
+      {&Activations::guess_inputs, p.guess.used ? rows * 2 * guess_dim(p) : 0},
+      {&Activations::sources, eagle ? rows * eagle->sources_dim() : 0},
+      {&Activations::joined, eagle ? std::min<int64_t>(rows, kJoinedRows) * eagle->sources_dim() : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
   };
+  // A head computes in the same buffers, once the network has.
+  if (eagle != nullptr) {
+    const std::vector<ActivationBuffer> own = activation_buffers(eagle->own, limits);
+    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].count = std::max(buffers[i].count, own[i].count);
+  }
+  return buffers;
 }
 
 int64_t dense_ff(const HyperParams& p) {
@@ -117,6 +127,8 @@ int64_t dense_ff(const HyperParams& p) {
   return std::max<int64_t>(most(p, dense), p.experts.n_ff_shared);
 }
 
+int64_t guess_dim(const HyperParams& p) { return p.guess.eagle ? p.guess.eagle->own.n_embd : p.n_embd; }
+
 int64_t widest_row(const HyperParams& p) {
   // Inputs of heads' own matrices are packed one by one, in blocks of 32.
   const LatentParams& latents = p.latents;
@@ -124,7 +136,8 @@ int64_t widest_row(const HyperParams& p) {
   // Likewise of groups of heads.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
-  return std::max({int64_t{p.guess.used ? 2 : 1} * p.n_embd, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped, groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
+  const int64_t guessing = p.guess.used ? std::max(2 * guess_dim(p), p.guess.eagle ? p.guess.eagle->sources_dim() : 0) : 0;
+  return std::max({guessing, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped, groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p), most_of_heads(p, head),
                    int64_t{latents.q_rank}, int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});
 }
 

@@ -64,6 +64,8 @@ struct Activations {
   float* deepstack = nullptr;        // [rows][n_embd]: one of the parts
   float* hidden = nullptr;           // of the layer that guesses, see GuessLayer
   float* guess_inputs = nullptr;     // [rows][2 * n_embd], likewise
+  float* sources = nullptr;          // of an EAGLE-3 head: what it reads of the network, [EagleParams::kSources][rows][n_embd],
+  float* joined = nullptr;           // and of some rows side by side
   float* logits = nullptr;
 };
 
@@ -73,6 +75,9 @@ struct ActivationBuffer {
   int64_t count;
 };
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, const ModelLimits& limits);
+
+// Rows whose sources an EAGLE-3 head joins at once.
+inline constexpr int kJoinedRows = 128;
 
 inline int64_t per_layer_dim(const HyperParams& p) { return int64_t{p.n_layers} * p.per_layer.dim; }
 // Values of a row of a layer's queries, keys and values, and of what it attends to. Of latent attention: once queries
@@ -86,6 +91,8 @@ inline int64_t latent_heads(const HyperParams& p, const LayerParams& layer, int 
 }
 // Values inside the widest feed-forward network that all rows pass; 0: there is none.
 int64_t dense_ff(const HyperParams& p);
+// Width of the hidden rows that a layer or head that guesses reads.
+int64_t guess_dim(const HyperParams& p);
 // Values of the longest row any operation takes.
 int64_t widest_row(const HyperParams& p);
 // Dimensions of the widest head; 1 where no layer attends.

@@ -39,7 +39,7 @@ void Attention::run(StepRows& rows, bool last) const {
 
 void Attention::project(StepRows& rows) const {
   const Activations& to = buffers_;
-  const float* const x = residual_.read(rows, weights_.norm);
+  const float* const x = rows.mixer_input != nullptr ? rows.mixer_input : residual_.read(rows, weights_.norm);
   std::array<MatmulTarget, 5> targets;
   size_t n = 0;
   targets[n++] = {weights_.q.get(), to.q, q_dim(layer_), weights_.q_bias};

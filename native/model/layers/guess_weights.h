@@ -1,4 +1,4 @@
-// What the layer that guesses tokens needs beside the weights of a layer (guess_layer.h).
+// What the layer that guesses tokens needs beside the weights of a layer (own_guess_layers.h).
 #pragma once
 
 #include <memory>

@@ -44,6 +44,8 @@ struct StepRows {
   float* streams = nullptr;
   float* stream_numbers = nullptr;
   const float* normed = nullptr;   // of x, as the layer's mixer has read it; for parts beside it
+  // What attention reads in the place of x past its norm, of all rows; null: that.
+  const float* mixer_input = nullptr;
 };
 
 // What a layer's parts are made of.

@@ -85,6 +85,7 @@ void split_gpt2(std::string_view text, Emit emit) {
 
 // What the expressions that follow OpenAI's cl100k differ in.
 struct WordRules {
+  bool halved_spaces = false;      // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} for \s+(?!\S)|\s+
   int max_digits = 1;              // of \p{N}{1,n}; 0: \p{N}+
   bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
   bool signs_take_newlines = true; // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
@@ -115,11 +116,39 @@ size_t skip_spaces(const CharReader& reader, size_t begin) {
   return after_newline > begin ? after_newline : reader.spaces(begin);
 }
 
+// The same with WordRules::halved_spaces for what follows the line breaks. `plain_end`: up to where there is none, known from
+// the call before; so that a long run is looked at once.
+size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t& plain_end) {
+  const auto is_space = [](const Char& c) { return c.is(CharClass::kSpace); };
+  if (begin >= plain_end) {
+    size_t after_newline = begin;
+    for (size_t i = begin;;) {
+      const Char c = reader.at(i);
+      plain_end = i;
+      if (!is_space(c)) break;
+      i += c.size;
+      if (c.is_newline()) after_newline = i;
+    }
+    if (after_newline > begin) return after_newline;
+  }
+  constexpr size_t kMost = 512;
+  // The last of the run is left to what follows it, if anything does.
+  size_t most = 0;
+  for (size_t i = begin; i < plain_end && most <= kMost; ++most) i += reader.at(i).size;
+  if (most <= kMost && !reader.at(plain_end).is(CharClass::kEnd)) --most;
+  size_t length = kMost;
+  while (length > 1 && length > most) length /= 2;
+  size_t end = begin;
+  for (; length > 0; --length) end += reader.at(end).size;
+  return end;
+}
+
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}|
 // ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 template <WordRules kRules, typename Emit>
 void split_words(std::string_view text, Emit emit) {
   const CharReader reader(text);
+  [[maybe_unused]] size_t plain_end = 0;
   const auto is_letter_here = [](const Char& c) {
     return kRules.marks_are_letters ? c.is_letter_or_mark() : is_letter(c);
   };
@@ -154,6 +183,7 @@ void split_words(std::string_view text, Emit emit) {
       }
       return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
     }
+    if constexpr (kRules.halved_spaces) return skip_halved_spaces(reader, begin, plain_end);
     return skip_spaces(reader, begin);   // only white space is left
   };
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
@@ -362,6 +392,61 @@ void isolate_three_digits(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
+// Runs of numbers in groups of three, counted from the run's end. As llama.cpp cuts them: what stands before a run stays with
+// its first group, for the expressions behind this one to cut.
+template <typename Emit>
+void group_numbers(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const Char first = reader.at(i);
+    if (!is_number(first)) {
+      i += first.size;
+      continue;
+    }
+    const size_t end = reader.skip(i + first.size, is_number);
+    size_t n = 0;
+    for (size_t at = i; at < end; at += reader.at(at).size) ++n;
+    for (size_t group = n % 3 == 0 ? 3 : n % 3; i < end; group = 3) {
+      i = skip_digits(reader, i, static_cast<int>(group));
+      emit(reader.between(done, i));
+      done = i;
+    }
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
+// What `match` finds, wherever it begins: the length at the text's beginning, or 0.
+template <typename Match, typename Emit>
+void isolate_matches(std::string_view text, Match match, Emit emit) {
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = match(text.substr(i));
+    if (length == 0) {
+      ++i;
+      continue;
+    }
+    if (i > done) emit(text.substr(done, i - done));
+    emit(text.substr(i, length));
+    i = done = i + length;
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
+// `before`, at least one and at most `most` characters from `first` to `last`, `after`.
+size_t framed(std::string_view text, std::string_view before, char first, char last, size_t most, char after) {
+  if (!text.starts_with(before)) return 0;
+  size_t at = before.size();
+  while (at < text.size() && at - before.size() < most && text[at] >= first && text[at] <= last) ++at;
+  return at > before.size() && at < text.size() && text[at] == after ? at + 1 : 0;
+}
+
+// [\t\n]|    |  (four spaces, or two)
+size_t even_spaces(std::string_view text) {
+  if (text[0] == '\t' || text[0] == '\n') return 1;
+  return text.starts_with("    ") ? 4 : text.starts_with("  ") ? 2 : 0;
+}
+
 // [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
 template <typename Emit>
 void isolate_scripts(std::string_view text, Emit emit) {
@@ -417,6 +502,8 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
   switch (stage) {
     case SplitStage::kGpt2: return split_gpt2(text, emit);
     case SplitStage::kLlama3: return split_words<WordRules{.max_digits = 3}>(text, emit);
+    case SplitStage::kJais2:
+      return split_words<WordRules{.halved_spaces = true, .max_digits = 3}>(text, emit);
     case SplitStage::kQwen2: return split_words<WordRules{}>(text, emit);
     case SplitStage::kNumberRunWords: return split_words<WordRules{.max_digits = 0}>(text, emit);
     case SplitStage::kSeedCoder:
@@ -473,6 +560,17 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
                    (c.code_point >= 0x3040 && c.code_point <= 0x30FF);
           },
           emit);
+    case SplitStage::kAfmoeDigits: return group_numbers(text, emit);
+    case SplitStage::kAfmoeScripts: {   // [一-鿿㐀-䶿...]+, the scripts that are written without spaces
+      static const CodePoints scripts("一-鿿㐀-䶿豈-\uFAFF぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-\u0E7F\u0E80-\u0EFFក-\u17FFက-႟ꩠ-ꩿ\uA9E0-\uA9FF가-\uD7AFᄀ-ᇿ");
+      return isolate_runs<Before::kNothing>(text, [](const Char& c) { return c.code_point >= 0x0E00 && scripts.has(c.code_point); }, emit);
+    }
+    case SplitStage::kSentinels:   // <sentinel:[0-9]+>
+      return isolate_matches(text, [](std::string_view at) { return framed(at, "<sentinel:", '0', '9', SIZE_MAX, '>'); }, emit);
+    case SplitStage::kImageCodes:   // IMGIMG[A-I]{1,4}Z
+      return isolate_matches(text, [](std::string_view at) { return framed(at, "IMGIMG", 'A', 'I', 4, 'Z'); }, emit);
+    case SplitStage::kEvenSpaces: return isolate_matches(text, even_spaces, emit);
+    case SplitStage::kEachMark: return isolate_each(text, is_mark<true>, emit);   // [\p{P}!-/:-@\[-`{-~]
     case SplitStage::kMarks: return isolate_runs<Before::kNothing>(text, is_mark<false>, emit);
     case SplitStage::kMarksAndBackticks:
       return isolate_runs<Before::kNothing>(text, is_mark<true>, emit);

@@ -15,12 +15,13 @@ namespace monolith {
 // of them. The expressions stand in pretokenizer.cc beside the code.
 enum class SplitStage : uint8_t {
   // Whole words.
-  kGpt2, kLlama3, kQwen2, kNumberRunWords, kSeedCoder, kQwen35, kPhrases, kTekken, kGpt4o, kKimi, kYoutu,
+  kGpt2, kLlama3, kQwen2, kJais2, kNumberRunWords, kSeedCoder, kQwen35, kPhrases, kTekken, kGpt4o, kKimi, kYoutu,
   kDeepseek3, kBloom,
   // Parts.
   kEachNumber, kNumberRuns, kNumberTriples, kThreeDigits, kEachNewline, kLines, kSpacedLetters,
   kSpacedPunctuation, kDeepseekLetters, kDeepseekMarks, kTrailingSpace, kDeepseekAsian, kAsian,
-  kMarks, kMarksAndBackticks, kDigitGroups, kWholeNumberGroups, kYoutuScripts,
+  kMarks, kMarksAndBackticks, kEachMark, kDigitGroups, kWholeNumberGroups, kYoutuScripts,
+  kAfmoeDigits, kAfmoeScripts, kSentinels, kImageCodes, kEvenSpaces,
 };
 
 // Stages applied one after the other: each splits further what those before it have left.

@@ -36,6 +36,9 @@ constexpr PreTokenizerTraits kNames[] = {
     {"jina-de", {kGpt2}},
     {"jina-v2-es", {kGpt2}},
     {"jina-v2-de", {kGpt2}},
+    {"jina-v1-en", {kGpt2}},
+    {"jina-v2-code", {kGpt2}},
+    {"roberta-bpe", {kGpt2}},
     {"trillion", {kGpt2}, false, false, false},
     {"granite-docling", {kGpt2}, false, false, false},
     {"llama-bpe", {kLlama3}, true, true},
@@ -47,6 +50,7 @@ constexpr PreTokenizerTraits kNames[] = {
     {"midm-2.0", {kLlama3}, true, true},
     {"lfm2", {kLlama3}, true, true},
     {"jina-v5-nano", {kLlama3}, true, true},
+    {"jais-2", {kJais2}},
     {"dbrx", {kLlama3}},
     {"smaug-bpe", {kLlama3}},
     {"glm4", {kLlama3}},
@@ -87,6 +91,8 @@ constexpr PreTokenizerTraits kNames[] = {
     {"hunyuan-dense", kDeepseekV3, false, false, false},
     {"joyai-llm", kDeepseekV3, false, false, false},
     {"hy_v4", kDeepseekV3, false, false, false},
+    {"afmoe", {kAfmoeDigits, kAfmoeScripts, kDeepseek3}, false, false, false},
+    {"chameleon", {kSentinels, kImageCodes, kEvenSpaces, kEachNumber, kEachMark, kGpt2}, false, true, false},
     {"falcon", {kMarksAndBackticks, kGpt2, kThreeDigits}},
     {"starcoder", kStarcoder},
     {"refact", kStarcoder},
@@ -111,6 +117,8 @@ struct Pattern {
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPELLED_CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 #define SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
+#define HALVED_SPACES                                                                          \
+  R"(|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})"
 #define SIGNS R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)"
 #define CASED(suffix)                                                                        \
   R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" suffix  \
@@ -121,6 +129,8 @@ constexpr Pattern kPatterns[] = {
     {kLlama3, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS SPACES},
     {kLlama3, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS SPACES},
     {kLlama3, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
+    {kJais2, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS HALVED_SPACES},
+    {kJais2, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})" SIGNS HALVED_SPACES},
     {kQwen2, CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" SIGNS SPACES},
     {kQwen2, SPELLED_CONTRACTIONS R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" SIGNS SPACES},
     {kQwen2, R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"},
@@ -154,6 +164,7 @@ constexpr Pattern kPatterns[] = {
 #undef CONTRACTIONS
 #undef SPELLED_CONTRACTIONS
 #undef SPACES
+#undef HALVED_SPACES
 #undef SIGNS
 #undef CASED
 
@@ -165,6 +176,7 @@ constexpr StageName kStageNames[] = {
     {kGpt2, "gpt-2"},
     {kLlama3, "llama-bpe"},
     {kQwen2, "qwen2"},
+    {kJais2, "jais-2"},
     {kNumberRunWords, "number-run-words"},
     {kSeedCoder, "seed-coder"},
     {kQwen35, "qwen35"},
@@ -192,7 +204,13 @@ constexpr StageName kStageNames[] = {
     {kMarksAndBackticks, "marks-and-backticks"},
     {kDigitGroups, "digit-groups"},
     {kWholeNumberGroups, "whole-number-groups"},
+    {kEachMark, "each-mark"},
     {kYoutuScripts, "youtu-scripts"},
+    {kAfmoeDigits, "afmoe-digits"},
+    {kAfmoeScripts, "afmoe-scripts"},
+    {kSentinels, "sentinels"},
+    {kImageCodes, "image-codes"},
+    {kEvenSpaces, "even-spaces"},
 };
 
 }  // namespace

@@ -42,11 +42,21 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
   return {};
 }
 
+Result<bool> is_listed_pieces_file(const GgufFile& file) {
+  auto model = file.string("tokenizer.ggml.model");
+  if (!model) return model.error();
+  auto pre = file.string("tokenizer.ggml.pre");
+  if (!pre) return pre.error();
+  return model->value_or("") == "gpt2" && pre->value_or("") == "sarvam-moe";
+}
+
 Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file) {
   Options options;
   auto model = file.string("tokenizer.ggml.model");
   if (!model) return model.error();
   if (model->value_or("") == "gemma4") options = {.space_prefix = false, .lines_apart = true};
+  if (auto is_one = is_listed_pieces_file(file); !is_one) return is_one.error();
+  else if (*is_one) options = {.space_prefix = false, .add_bos = false, .lines_apart = true};
   struct Flag {
     std::string_view key;
     bool Options::*field;

@@ -17,6 +17,9 @@ namespace monolith {
 // tokenizer.ggml.scores: one number per token, or kInvalidFile.
 Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 
+// Whether a file that names byte-level BPE holds pieces with "▁" and their merges instead, as its pre-tokenizer says (Sarvam).
+Result<bool> is_listed_pieces_file(const GgufFile& file);
+
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);

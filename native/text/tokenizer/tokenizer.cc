@@ -99,7 +99,9 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
     return Error{ErrorCode::kUnsupported,
                  "the file asks for the tokenizer '" + std::string((*model)->substr(0, 64)) +
                      "' (tokenizer.ggml.model); this build has 'gpt2', 'llama', 'gemma4' and 't5'"};
-  auto tokenizer = family->load(file);
+  auto has_pieces = is_listed_pieces_file(file);
+  if (!has_pieces) return has_pieces.error();
+  auto tokenizer = *has_pieces ? SentencePiece::load(file) : family->load(file);
   if (!tokenizer) return tokenizer.error();
   if (Status status = (*tokenizer)->read_added_tokens(file); !status) return status.error();
   return std::unique_ptr<const Tokenizer>(std::move(tokenizer).value());

@@ -256,6 +256,11 @@ Status Vocabulary::collect_end_of_generation(const GgufFile& file) {
   for (const std::string_view spelling : {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"})
     if (const TokenId id = find(spelling); id != kNoToken)
       kinds_[static_cast<size_t>(id)] = TokenKind::kUserDefined;
+  // So are those of Solar's, which no other vocabulary has all of.
+  constexpr std::string_view kSolarParts[] = {"<|begin|>", "<|think|>", "<|content|>", "<|tool_calls|>"};
+  if (std::ranges::all_of(kSolarParts, [&](std::string_view spelling) { return find(spelling) != kNoToken; }))
+    for (const std::string_view spelling : kSolarParts)
+      kinds_[static_cast<size_t>(find(spelling))] = TokenKind::kUserDefined;
 
   std::sort(ends.begin(), ends.end());
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());

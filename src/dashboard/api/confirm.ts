@@ -5,8 +5,16 @@ import { verifyPassword } from '../../accounts/passwords.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../errors.js';
 
-/** Rejects with ApiError 422 for the field `password`, 429. */
-export async function confirmPassword(attempts: Attempts, user: User, password: string): Promise<void> {
+/** A session begun by the provider stands for a password that there is none of, for so long. */
+const FRESH_MS = 10 * 60_000;
+
+/** `signedInAt`: of the session, milliseconds. Rejects with ApiError 422 for the field `password`, 403, 429. */
+export async function confirmPassword(attempts: Attempts, { user, signedInAt }: { user: User; signedInAt: number }, password: string | null | undefined): Promise<void> {
+  if (user.passwordHash === '') {
+    if (Date.now() - signedInAt > FRESH_MS) throw apiError('recent_sign_in_required', 'This account has no password. Sign out and in again; within ten minutes after that this can be done.');
+    return;
+  }
+  if (password == null || password === '') throw apiError('missing_required_parameter', 'password is missing.', 'password');
   await attempts.count('password', [user.id]);
   if (!await verifyPassword(password, user.passwordHash)) throw apiError('invalid_value', 'password is wrong.', 'password');
 }

@@ -7,11 +7,16 @@ import type { DashboardOrigin } from '../origin.js';
 const NAME = 'sid';
 const ATTRIBUTES = 'HttpOnly; SameSite=Lax; Path=/';
 
-/** The value, or null without one. Of several the first: browsers send the most specific path's first. */
+/** The value, or null without one. */
 export function sessionCookie(exchange: Exchange): string | null {
+  return namedCookie(exchange, NAME);
+}
+
+/** The value, or null without one. Of several the first: browsers send the most specific path's first. */
+export function namedCookie(exchange: Exchange, name: string): string | null {
   for (const pair of exchange.header('cookie').split(';')) {
     const equals = pair.indexOf('=');
-    if (pair.slice(0, equals).trim() === NAME) return pair.slice(equals + 1).trim();
+    if (pair.slice(0, equals).trim() === name) return pair.slice(equals + 1).trim();
   }
   return null;
 }

@@ -11,10 +11,14 @@ import type { Config } from '../../config/settings.js';
 import type { ModelPool } from '../../engine/model-pool.js';
 import type { ServedModels } from '../../generation/served-models.js';
 import type { Route } from '../../http/exchange.js';
+import type { OidcProvider } from '../../oidc/provider.js';
 import type { BackgroundResponses } from '../../protocol/responses/background.js';
 import type { RequestLog } from '../../requests/request-log.js';
+import type { SecretBox } from '../../sealing/secret-box.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
+import type { BudgetStore } from '../../usage/budget-store.js';
+import type { PriceStore } from '../../usage/price-store.js';
 import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
 import type { LimitValues } from '../../wire/dashboard.js';
@@ -22,10 +26,12 @@ import type { Guard } from './guard.js';
 import type { Letters } from './letters.js';
 
 export interface DashboardDeps {
-  config: Pick<Config, 'accounts' | 'http'>;
+  config: Pick<Config, 'accounts' | 'http' | 'oidc'>;
   guard: Guard;
   origin: DashboardOrigin;
   usage: UsageStore;
+  prices: PriceStore;
+  budgets: BudgetStore;
   requestLog: RequestLog;
   /** What goes with an organization that is deleted. */
   stored: Erasable;
@@ -42,6 +48,9 @@ export interface DashboardDeps {
   draining(): boolean;
   letters: Letters;
   codes: SecondFactorCodes;
+  box: SecretBox;
+  /** Null: the settings name none. */
+  oidc: OidcProvider | null;
   tickets: SignInTickets;
   /** By model name: what holds for the organization. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;

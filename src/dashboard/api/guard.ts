@@ -19,6 +19,8 @@ export interface OpenCall<B> {
 export interface UserCall<B> extends OpenCall<B> {
   readonly user: User;
   readonly sessionId: string;
+  /** When that session began, milliseconds. */
+  readonly signedInAt: number;
   /** The user, for the audit log. */
   readonly actor: Actor;
 }

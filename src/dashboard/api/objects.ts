@@ -11,7 +11,7 @@ const time = (milliseconds: number): string => new Date(milliseconds).toISOStrin
 
 export function userObject(user: User): UserObject {
   return {
-    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator, second_factor: user.secondFactor === true,
+    id: user.id, email: user.email, name: user.name, email_verified: user.emailVerified, operator: user.operator, second_factor: user.secondFactor === true, has_password: user.passwordHash !== '',
     created_at: user.createdAt, last_login_at: user.lastLoginAt,
   };
 }

@@ -14,10 +14,10 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters }: P
   const { ownAccount, signIns, attempts } = directory;
   return [
     guard.user({
-      method: 'POST', path: '/email/change', body: z.object({ email: emailField, password: passwordField }),
-      serve: async ({ exchange, user, actor, body: { email, password } }) => {
+      method: 'POST', path: '/email/change', body: z.object({ email: emailField, password: passwordField.nullish() }),
+      serve: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
         if (email === user.email) throw apiError('invalid_value', 'email is the address of this account already.', 'email');
-        await confirmPassword(attempts, user, password);
+        await confirmPassword(attempts, { user, signedInAt }, password);
         await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
         const answer: EmailChange = { email, confirmation_sent: letters.enabled };
         if (letters.enabled) {
@@ -41,9 +41,9 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters }: P
     }),
 
     guard.user({
-      method: 'POST', path: '/account/delete', body: z.object({ password: passwordField, code: codeField.nullish() }),
-      serve: async ({ exchange, user, actor, body }) => {
-        await confirmPassword(attempts, user, body.password);
+      method: 'POST', path: '/account/delete', body: z.object({ password: passwordField.nullish(), code: codeField.nullish() }),
+      serve: async ({ exchange, user, signedInAt, actor, body }) => {
+        await confirmPassword(attempts, { user, signedInAt }, body.password);
         if (user.secondFactor === true) {
           if (body.code == null) throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');
           await codes.use(user, body.code, actor.ip ?? '');

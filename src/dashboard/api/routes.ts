@@ -2,6 +2,7 @@
 
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes } from './api-keys.js';
+import { budgetRoutes } from './budget.js';
 import { limitRoutes } from './limits.js';
 import { modelRoutes } from './models.js';
 import { auditLogRoutes } from './audit-log.js';
@@ -9,7 +10,9 @@ import { inviteRoutes } from './invites.js';
 import { memberRoutes } from './members.js';
 import { organizationRoutes } from './organizations.js';
 import { passwordRoutes } from './passwords.js';
+import { oidcRoutes } from './oidc.js';
 import { ownAccountRoutes } from './own-account.js';
+import { imagePlanRoutes } from './image-plan.js';
 import { playgroundRoutes } from './playground.js';
 import { requestRoutes } from './requests.js';
 import { secondFactorRoutes } from './second-factor.js';
@@ -24,6 +27,7 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...signUpRoutes(deps),
     ...signInRoutes(deps),
     ...secondFactorRoutes(deps),
+    ...oidcRoutes(deps),
     ...ownAccountRoutes(deps),
     ...passwordRoutes(deps),
     ...organizationRoutes(deps),
@@ -31,11 +35,13 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...inviteRoutes(deps),
     ...auditLogRoutes(deps),
     ...playgroundRoutes(deps),
+    ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...budgetRoutes(deps),
     ...requestRoutes(deps),
   ];
 }

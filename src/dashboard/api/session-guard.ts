@@ -98,7 +98,7 @@ export class SessionGuard implements Guard {
       this.counted.add(exchange);
     }
     this.directory.signIns.seen(secret, session);
-    return { exchange, user, sessionId: session.id, actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress } };
+    return { exchange, user, sessionId: session.id, signedInAt: session.createdAt, actor: { type: 'user', id: user.id, email: user.email, ip: exchange.remoteAddress } };
   }
 }
 

@@ -19,10 +19,11 @@ import type { DashboardDeps } from './deps.js';
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
 export function signInRoutes({ guard, directory, config, origin, codes, tickets }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'tickets'>): Route[] {
-  const { signIns, attempts, members } = directory;
+  const { signIns, attempts, identities, members } = directory;
 
   const me = async (user: User, secret: string): Promise<Me> => ({
-    user: userObject(user), second_factor_missing: user.operator && user.secondFactor !== true && config.accounts.operator_second_factor === 'required', csrf_token: csrfToken(secret),
+    user: userObject(user), second_factor_missing: user.operator && user.secondFactor !== true && config.accounts.operator_second_factor === 'required',
+    oidc_linked: await identities.has(user.id), csrf_token: csrfToken(secret),
     organizations: (await members.organizationsOf(user.id)).map(({ organization: { id, name, status }, role }) => ({ id, name, status, role })),
   });
 

@@ -23,7 +23,7 @@ export function signUpPolicy({ accounts }: Pick<Config, 'accounts'>, origin: Das
   return { local: origin.isLocal, open: accounts.signup === 'open' || (accounts.signup === 'auto' && origin.isLocal) };
 }
 
-export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters'>): Route[] {
+export function signUpRoutes({ guard, directory, config, origin, organizationLimits, letters, oidc }: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters' | 'oidc'>): Route[] {
   const { signIns, signUps, attempts } = directory;
   const policy = signUpPolicy(config, origin);
   return [
@@ -34,7 +34,7 @@ export function signUpRoutes({ guard, directory, config, origin, organizationLim
         const secret = sessionCookie(exchange);
         const status: DashboardStatus = {
           version: VERSION, first_user: first, signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
-          mail: letters.enabled, signed_in: secret !== null && await signIns.find(secret) !== null,
+          oidc: oidc === null ? null : { name: config.oidc.name }, mail: letters.enabled, signed_in: secret !== null && await signIns.find(secret) !== null,
         };
         exchange.json(200, status);
       },

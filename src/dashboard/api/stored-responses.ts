@@ -1,10 +1,11 @@
-// …/responses: what an organization has stored, without its content.
+// …/responses: what an organization has stored: a list without its content, one as a conversation.
 
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import { removeResponse } from '../../protocol/responses/remove.js';
 import type { ResponseSummary } from '../../storage/response-store.js';
 import type { ListPage, StoredResponseObject } from '../../wire/dashboard.js';
+import { conversationOf } from './stored-conversation.js';
 import { readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
@@ -20,6 +21,22 @@ export function storedResponseRoutes({ guard, responses, background, directory }
         if (page === null) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
         const list: ListPage<StoredResponseObject> = { object: 'list', data: page.data.map(summary), has_more: page.next !== null, next: page.next };
         exchange.json(200, list);
+      },
+    }),
+
+    // Whoever reads what others have asked is named in the log.
+    guard.member('admin', {
+      method: 'GET', path: `${LIST}/:id`,
+      serve: async ({ exchange, organization, actor }) => {
+        const id = exchange.params['id'] as string;
+        const held = await responses.chain(organization.id, id);
+        if (held === null) throw apiError('resource_not_found', 'There is no such stored response, or one that it continues was erased.', 'id');
+        try {
+          await directory.audit.note(organization.id, actor, 'response.read', id);
+          exchange.json(200, conversationOf(held.responses));
+        } finally {
+          held.release();
+        }
       },
     }),
 

@@ -4,7 +4,7 @@ import { apiError } from '../../errors.js';
 import { queryList } from '../../http/query.js';
 import { HOUR_MS } from '../../usage/sums.js';
 import type { UsageCursor, UsageQuery } from '../../usage/usage-store.js';
-import type { UsageBucket, UsageGroup } from '../../wire/dashboard.js';
+import type { PriceTable, UsageBucket, UsageGroup } from '../../wire/dashboard.js';
 
 const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_DAYS = 7;
@@ -17,7 +17,7 @@ const DEFAULT_LIMIT = 1_000;
 const MAX_LIMIT = 10_000;
 
 /** Throws ApiError 400. `from` is taken down and `to` up to a full hour, with days to a full day (UTC). */
-export function readUsageQuery(query: URLSearchParams, organizationId: string, now: number): UsageQuery {
+export function readUsageQuery(query: URLSearchParams, organizationId: string, prices: PriceTable | null, now: number): UsageQuery {
   const bucket = oneOf(query, 'bucket', ['hour', 'day'] as const, 'day');
   const to = time(query, 'to') ?? now;
   const from = time(query, 'from') ?? to - DEFAULT_DAYS * DAY_MS;
@@ -32,7 +32,7 @@ export function readUsageQuery(query: URLSearchParams, organizationId: string, n
   for (const group of groupBy) {
     if (!GROUPS.includes(group as UsageGroup)) throw invalid('group_by', `group_by may name ${GROUPS.join(', ')}.`);
   }
-  return { organizationId, bucket, fromHour, toHour, groupBy: groupBy as UsageGroup[], models: list(query, 'models'), apiKeys: list(query, 'api_keys') };
+  return { organizationId, bucket, fromHour, toHour, groupBy: groupBy as UsageGroup[], models: list(query, 'models'), apiKeys: list(query, 'api_keys'), prices };
 }
 
 /** Rows of a page: more than other lists have, because a chart wants them all. Throws ApiError 400. */

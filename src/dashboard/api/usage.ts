@@ -5,9 +5,11 @@ import { FairSlots } from '../../generation/fair-slots.js';
 import type { Route } from '../../http/exchange.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { UsageCursor, UsageRows } from '../../usage/usage-store.js';
-import type { UsagePage, UsageRowObject } from '../../wire/dashboard.js';
+import type { PriceTable, UsagePage, UsageRowObject } from '../../wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
+
+export const NO_PRICES: PriceTable = { currency: '', models: {} };
 
 const CSV_PAGE = 2_000;
 /** Some 10 MB. */
@@ -19,14 +21,20 @@ const reading = new FairSlots(shareOf(2), 'usage reports', 64);
 const COLUMNS = [
   'bucket_start', 'model', 'api_key_id', 'endpoint', 'requests', 'errors', 'rate_limited',
   'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images',
+  'answered', 'first_token_ms', 'duration_ms', 'decode_ms', 'cost',
 ] as const satisfies readonly (keyof UsageRowObject)[];
 
-export function usageRoutes({ guard, usage }: Pick<DashboardDeps, 'guard' | 'usage'>): Route[] {
+export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard' | 'usage' | 'prices'>): Route[] {
   return [
+    guard.member('viewer', {
+      method: 'GET', path: '/organizations/:org/prices',
+      serve: async ({ exchange }) => exchange.json(200, await prices.get() ?? NO_PRICES),
+    }),
+
     guard.member('viewer', {
       method: 'GET', path: '/organizations/:org/usage',
       serve: async ({ exchange, organization }) => {
-        const query = readUsageQuery(exchange.query, organization.id, Date.now());
+        const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         const { limit, after } = readUsagePage(exchange.query);
         await reading.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
@@ -40,7 +48,7 @@ export function usageRoutes({ guard, usage }: Pick<DashboardDeps, 'guard' | 'usa
     guard.member('viewer', {
       method: 'GET', path: '/organizations/:org/usage.csv',
       serve: async ({ exchange, organization }) => {
-        const query = readUsageQuery(exchange.query, organization.id, Date.now());
+        const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         await reading.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const lines = [COLUMNS.join(',')];

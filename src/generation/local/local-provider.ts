@@ -115,7 +115,7 @@ export class LocalProvider implements Provider {
     const bound = grammars.format !== null || callDue;
     // An answer that must be a call has no other text.
     const format = callDue ? null : grammars.format;
-    const formatHead = format === null || markers === null || callableTools(request).size === 0 ? '' : answerHead(markers, prompt.reasoning);
+    const formatHead = format === null || request.continueFinal || callableTools(request).size === 0 ? '' : this.#answerHead(prompt);
     return {
       prompt: prompt.tokens,
       images: prompt.images.map(({ at }, index) => ({ at, image: images[index]! })),
@@ -158,6 +158,12 @@ export class LocalProvider implements Provider {
       format,
       formatHead,
     };
+  }
+
+  #answerHead({ reasoning }: Prompt): string {
+    const { dialect: { syntax }, markers } = this.prompter;
+    if (syntax.answer !== undefined) return syntax.open + syntax.answer;
+    return markers === null ? '' : answerHead(markers, reasoning);
   }
 
   #start(options: SubmitOptions, rules: EventRules, onEvent: (event: GenerationEvent) => void, promptParam: string): RunningGeneration {

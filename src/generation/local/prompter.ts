@@ -14,7 +14,9 @@ import { RawPrompts } from './raw-prompt.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
 import { closeText, findMarkers, openReasoning, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
 import { startersOf } from './shield.js';
+import { callableTools } from './tools/call-options.js';
 import { findDialect, type ToolDialect } from './tools/dialect.js';
+import { withRecipient } from './tools/functionary.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
 
 /** The addon tokenizes no longer text; far above what any context takes. */
@@ -208,9 +210,11 @@ export class Prompter {
     const thinking = request.reasoningBudget === null ? how.effort !== 'none' : request.reasoningBudget > 0;
     const written = messages === request.messages ? request : { ...request, messages };
     const { text: rendered, texts, images: parts, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, thinking));
-    const text = request.continueFinal ? rendered : withReasoningOpened(rendered, this.markers);
+    const last = texts.at(-1)!;
+    const begun = request.continueFinal ? last : withRecipient(withReasoningOpened(last, this.markers), this.dialect.syntax, callableTools(request).size > 0);
+    const text = rendered.slice(0, rendered.length - last.length) + begun;
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
-    const { tokens, places } = await this.#tokenize([...texts.slice(0, -1), texts.at(-1)! + text.slice(rendered.length)], guard);
+    const { tokens, places } = await this.#tokenize([...texts.slice(0, -1), begun], guard);
     const images = parts.map((part, index) => ({ at: places[index]!, part }));
     const length = parts.reduce((sum, part) => sum + (this.images?.tokensOf(part) ?? 0), tokens.length);
     const reasoning = this.markers === null ? null : openReasoning(text, this.markers, request.continueFinal);

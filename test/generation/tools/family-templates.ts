@@ -50,8 +50,14 @@ const SOLAR_TEMPLATE = '<|begin|>system<|content|>{{ tools | tojson if tools }}<
   '{% else %}<|begin|>assistant<|content|>{{ m.content }}<|end|>{% endif %}' +
   '{% else %}<|begin|>{{ m.role }}<|content|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|begin|>assistant{% endif %}';
 
+/** Functionary 3.2: a text has a recipient as calls have, and the prompt ends with the marker of one. */
+const RECIPIENTS_TEMPLATE = '{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == "assistant" %}' +
+  '{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{% if m.content %}>>>all\n{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}>>>{{ c.function.name }}\n{{ c.function.arguments }}{% endfor %}' +
+  '{% else %}{{ m.content }}{% endif %}<|over|>{% endfor %}{% if add_generation_prompt %}<|assistant|>\n>>>{% endif %}';
+
 export const templates: Readonly<Record<string, string>> = {
   ...Object.fromEntries(Object.entries(written).map(([name, calls]) => [name, turns(calls, THINKING)])),
   harmony: HARMONY_TEMPLATE,
   solar: SOLAR_TEMPLATE,
+  'functionary-named': RECIPIENTS_TEMPLATE,
 };

@@ -73,7 +73,8 @@ const result = (id: string): Message => ({ role: 'tool', toolCallId: id, content
 function writtenBy({ template, dialect, syntax, source }: (typeof families)[number], calls: { id: string; name: string; arguments: string }[], more: Partial<Extract<Message, { role: 'assistant' }>> = {}): { whole: string; calls: string } {
   const writer = new PromptWriter(template, dialect, findMarkers(source, never), null);
   const message: Message = { role: 'assistant', content: '', toolCalls: calls, ...more };
-  const { text } = writer.write({ messages: [user, message, ...calls.map(({ id }) => result(id))], tools: [], format: { type: 'text' }, continueFinal: false, promptParam: 'messages' }, false);
+  const { text: prompt } = writer.write({ messages: [user, message, ...calls.map(({ id }) => result(id))], tools: [], format: { type: 'text' }, continueFinal: false, promptParam: 'messages' }, false);
+  const text = syntax.answer !== undefined && prompt.endsWith(syntax.open) ? prompt.slice(0, -syntax.open.length) : prompt;
   const from = Math.max(0, text.indexOf(syntax.bare ? '{"name"' : syntax.open));
   const parts = text.slice(from).split(/<\|over\|>|<\|calls?\|>/).filter((part) => part.includes(syntax.bare ? '{"name"' : syntax.name === 'harmony' ? 'to=functions.' : syntax.open));
   const begin = (part: string): number => (syntax.name === 'harmony' ? part.lastIndexOf(syntax.open) : part.indexOf(syntax.bare ? '{"name"' : syntax.open));

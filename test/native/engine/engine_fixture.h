@@ -47,15 +47,22 @@ struct EngineSetup {
   std::string draft;         // guesses what may come next; empty: none does
   int64_t draft_pages = 256;
   std::function<void(LooseModel&)> change = {};   // made to the model before it is loaded
+  std::function<Bytes(const LooseModel&)> head = {};   // the file of one that guesses for the changed model
 
-  // With a layer of the model's own that guesses, put behind its last; `change`: what else is made of it.
-  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}) {
-    limits.guess_layer = true;
+  bool has_drafter() const { return !draft.empty() || limits.guess_layer || head; }
+  void make_room_for_guesses() {
     limits.guess_rows = Guesses::kMost;
     limits.max_logit_rows = 16 + limits.guess_rows;
-    change = [also](LooseModel& loose) {
-      const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
-      if (also) also(loose, block);
+  }
+  // With layers of the model's own that guess, put behind its last; `also`: what else is made of each.
+  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
+    limits.guess_layer = true;
+    make_room_for_guesses();
+    change = [also, n_layers](LooseModel& loose) {
+      for (int i = 0; i < n_layers; ++i) {
+        const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+        if (also) also(loose, block);
+      }
     };
   }
 };
@@ -80,10 +87,17 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   };
   auto file = GgufFile::open(path);
   if (!file) return failed(file.error());
-  Bytes image;
-  if (setup.change) {
+  Bytes image, head_image;
+  std::unique_ptr<const GgufFile> head;
+  if (setup.change || setup.head) {
     LooseModel loose(**file);
-    setup.change(loose);
+    if (setup.change) setup.change(loose);
+    if (setup.head) {
+      head_image = setup.head(loose);
+      auto parsed = GgufFile::parse(head_image);
+      if (!parsed) return failed(parsed.error());
+      head = std::move(*parsed);
+    }
     image = loose.build();
     file = GgufFile::parse(image);
     if (!file) return failed(file.error());
@@ -96,7 +110,7 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   if (!backend) return failed(backend.error());
   parts.backend = std::move(*backend);
   if (setup.asynchronous) parts.backend = std::make_unique<AsynchronousBackend>(std::move(parts.backend));
-  auto model = Model::load(**file, *parts.backend, setup.limits, {});
+  auto model = Model::load(**file, *parts.backend, setup.limits, {}, head.get());
   if (!model) return failed(model.error());
   parts.model = std::move(*model);
   auto tokenizer = Tokenizer::load(**file);

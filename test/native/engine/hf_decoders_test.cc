@@ -115,6 +115,20 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
                               {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
                               {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
+      // Phi-3.5-MoE-instruct; how it stretches its rotation is in folder_test.cc
+      {"phimoe.q8_0", "PhiMoEForCausalLM",
+       sizes(2, 32) + R"("hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":10000.0,"rope_scaling":null,"attention_bias":true,)"
+                      R"("lm_head_bias":true,"num_local_experts":4,"num_experts_per_tok":2,"sliding_window":null,)"
+                      R"("tie_word_embeddings":false)",
+       kDecoder + TensorNames{{"output.bias", "lm_head.bias"},
+                              {"output_norm.bias", "model.norm.bias"},
+                              {"attn_norm.bias", "input_layernorm.bias"},
+                              {"ffn_norm.bias", "post_attention_layernorm.bias"},
+                              {"attn_output.bias", "self_attn.o_proj.bias"},
+                              {"ffn_gate_inp.weight", "block_sparse_moe.gate.weight"},
+                              {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
+                              {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
+                              {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
       // Hunyuan-4B-Instruct, Hunyuan-A13B-Instruct; the stretched base is in folder_test.cc
       {"hunyuan-dense.q8_0", "HunYuanDenseV1ForCausalLM",
        sizes(3, 64) + R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"

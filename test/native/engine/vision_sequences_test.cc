@@ -1,170 +1,21 @@
-// The decoder's half of the vision vectors: sequences of tokens and image embeddings, those that the vectors give, through
-// the engine, against the logits and the greedy path of exact arithmetic. Towers are another room's.
-#include <cmath>
-
-#include "engine_fixture.h"
-#include "support/golden.h"
-#include "support/json.h"
+// The vision vectors' sequences of tokens and image embeddings on the processor: every instruction set, exact arithmetic
+// and the usual one, prompts whole and in pieces.
+#include "support/vision_sequences.h"
 
 namespace monolith::testing {
 namespace {
 
-struct VisionSequence {
-  std::string name;
-  GenerationRequest request;
-  std::vector<float> logits, last_logits;
-  std::vector<int32_t> greedy;
-  std::vector<double> margins;
-};
-
-struct VisionPair {
-  std::string text_model;
-  Tolerance f32, f16;
-  std::vector<VisionSequence> sequences;   // those whose embeddings are given in full
-};
-
-std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece) {
-  const auto t = piece["positions_t"].numbers<int32_t>(), y = piece["positions_y"].numbers<int32_t>(), x = piece["positions_x"].numbers<int32_t>();
-  if (t.empty()) return nullptr;
-  const int at = piece["position"].integer();
-  std::vector<RopePosition> offsets;
-  for (size_t i = 0; i < t.size(); ++i) offsets.push_back({t[i] - at, y[i] - at, x[i] - at});
-  return std::make_shared<const std::vector<RopePosition>>(std::move(offsets));
-}
-
-// False: not all rows are given.
-bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& request) {
-  for (const Json& piece : from["sequence"].array()) {
-    const auto tokens = piece["tokens"].numbers<TokenId>();
-    if (!tokens.empty()) {
-      request.prompt.insert(request.prompt.end(), tokens.begin(), tokens.end());
-      continue;
-    }
-    if (piece["embedding_rows"].string() != "all") return false;
-    InputSpan span{.first = static_cast<int>(request.prompt.size()), .n_rows = piece["n_tokens"].integer(), .hash = {++hash, 1}};
-    span.rows = std::make_shared<const std::vector<float>>(floats_from_base64(piece["embeddings"].string()));
-    span.bidirectional = piece["attention"].string() == "non-causal";
-    span.rope_offsets = rope_offsets(piece);
-    if (span.rope_offsets) span.n_rope_positions = piece["n_positions"].integer();
-    request.prompt.insert(request.prompt.end(), static_cast<size_t>(span.n_rows), 1);
-    request.spans.push_back(std::move(span));
-  }
-  return true;
-}
-
-std::optional<VisionPair> read_pair(const std::string& name) {
-  const std::string path = check::vectors_path("../vision/cases/" + name + ".json");
-  if (path.empty()) return std::nullopt;
-  std::ifstream in(path, std::ios::binary);
-  const auto json = Json::parse(std::string{std::istreambuf_iterator<char>(in), {}});
-  if (!json) {
-    check::fail(__FILE__, __LINE__, path + " is damaged");
-    return std::nullopt;
-  }
-  VisionPair pair;
-  pair.text_model = check::vectors_path("../vision/models/" + (*json)["text_model"].string());
-  const auto tolerance = [&](const char* row) {
-    const auto of_row = (*json)["tolerance"]["logits"][row].numbers<double>();
-    return of_row.size() == 3 ? Tolerance{.max = of_row[0], .rms = of_row[1], .kl = of_row[2], .outliers = 0} : Tolerance{};
-  };
-  pair.f32 = tolerance("f32");
-  pair.f16 = tolerance("f16");
-  uint64_t hash = 0;
-  for (const Json& from : (*json)["cases"].array()) {
-    VisionSequence sequence;
-    sequence.name = name + " " + from["name"].string();
-    if (!read_sequence(from, hash, sequence.request)) continue;
-    sequence.logits = floats_from_base64(from["logits"].string());
-    sequence.last_logits = floats_from_base64(from["greedy"]["last_logits"].string());
-    sequence.greedy = from["greedy"]["tokens"].numbers<int32_t>();
-    sequence.margins = from["greedy"]["margins"].numbers<double>();
-    pair.sequences.push_back(std::move(sequence));
-  }
-  return pair;
-}
-
-// Keeps the logits of each step.
-class NotedModel final : public Model {
- public:
-  NotedModel(std::unique_ptr<Model> model, std::vector<std::vector<float>>& noted) : model_(std::move(model)), noted_(noted) {}
-  const HyperParams& params() const override { return model_->params(); }
-  const ModelLimits& limits() const override { return model_->limits(); }
-  const MemoryPlan& memory() const override { return model_->memory(); }
-  KvCache& kv() override { return model_->kv(); }
-  Backend& backend() override { return model_->backend(); }
-  bool takes_embeddings() const override { return model_->takes_embeddings(); }
-  const float* forward(const Batch& batch) override {
-    const float* const logits = model_->forward(batch);
-    if (!batch.logit_rows.empty()) noted_.emplace_back(logits, logits + model_->params().n_vocab);
-    return logits;
-  }
-
- private:
-  const std::unique_ptr<Model> model_;
-  std::vector<std::vector<float>>& noted_;
-};
-
-int32_t best_of(const std::vector<float>& logits) { return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin()); }
-
-void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, const Tolerance& tolerance, const std::string& how) {
-  const auto fail = [&](const std::string& what) { check::fail(__FILE__, __LINE__, sequence.name + ", " + how + ": " + what); };
-  if (noted.size() != sequence.greedy.size()) return fail(std::to_string(noted.size()) + " steps with logits");
-  const auto check_logits = [&](const std::vector<float>& got, const std::vector<float>& expected, const char* which) {
-    const Distance d = distance(got, expected, tolerance);
-    if (!(d.max <= tolerance.max && d.rms <= tolerance.rms && d.kl <= tolerance.kl))
-      fail(std::string(which) + " logits are off by max " + std::to_string(d.max) + " rms " + std::to_string(d.rms) + " kl " + std::to_string(d.kl));
-  };
-  check_logits(noted[0], sequence.logits, "first");
-  for (size_t i = 0; i < sequence.greedy.size(); ++i) {
-    if (best_of(noted[i]) == sequence.greedy[i]) continue;
-    if (sequence.margins[i] >= 2 * tolerance.max * standard_deviation(noted[i])) fail("greedy token " + std::to_string(i));
-    return;   // what follows proves nothing
-  }
-  check_logits(noted.back(), sequence.last_logits, "last");
-}
-
 void check_pair(const std::string& name) {
   const auto pair = read_pair(name);
   if (!pair) return check::skip("the vision vectors are not here");
-  auto file = GgufFile::open(pair->text_model);
-  REQUIRE(file.ok());
-  CHECK(!pair->sequences.empty());
   for (const CpuIsa isa : available_cpu_isas()) {
     if (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1 && name != "qwen3vl" && name != "gemma3") continue;   // slow
     for (const bool exact : {true, false})
-      for (const int batch : {512, 20}) {
+      for (const int rows : {512, 20}) {
         auto backend = make_cpu_backend({.threads = 2, .isa = cpu_isa_name(isa), .arithmetic = exact ? Arithmetic::kExact : Arithmetic::kProduction});
         REQUIRE(backend.ok());
-        const ModelLimits limits{.max_batch_tokens = 512, .max_logit_rows = 4, .max_context = 700, .n_pages = 256,
-                                 .kv_type = exact ? KvType::kF32 : KvType::kF16, .pages_by_window = batch == 20};
-        auto model = Model::load(**file, **backend, limits, {});
-        REQUIRE(model.ok());
-        auto tokenizer = Tokenizer::load(**file);
-        REQUIRE(tokenizer.ok());
-        std::vector<std::vector<float>> noted;
-        EngineOptions options;
-        options.max_batch_tokens = batch;
-        auto engine = Engine::start(std::make_unique<NotedModel>(std::move(*model), noted), std::move(*backend), std::move(*tokenizer), options);
-        REQUIRE(engine.ok());
-        const std::string how = std::string(cpu_isa_name(isa)) + (exact ? ", exact, " : ", production, ") + std::to_string(batch) + " rows a step";
-        for (const VisionSequence& sequence : pair->sequences) {
-          GenerationRequest request = sequence.request;
-          request.max_tokens = static_cast<int>(sequence.greedy.size());
-          request.ignore_eos = true;
-          request.sampling.temperature = 0;
-          for (const bool again : {false, true}) {   // the second time from the prefix cache
-            noted.clear();
-            Consumer consumer(**engine);
-            const RequestId id = consumer.submit(request);
-            consumer.pump_until_ended(id);
-            const Outcome& outcome = consumer.outcomes()[id];
-            REQUIRE(!outcome.failed);
-            // A page is taken only if none of its last rows sees what is behind them.
-            if (!again || sequence.request.spans.front().bidirectional) CHECK(again || outcome.cached_tokens == 0);
-            else CHECK(outcome.cached_tokens > 0);
-            judge(sequence, noted, exact ? pair->f32 : pair->f16, how + (again ? ", again" : ""));
-          }
-        }
+        const std::string how = std::string(cpu_isa_name(isa)) + (exact ? ", exact, " : ", production, ") + std::to_string(rows) + " rows a step";
+        run_pair(*pair, std::move(*backend), {.how = how, .exact = exact, .rows = rows});
       }
   }
 }

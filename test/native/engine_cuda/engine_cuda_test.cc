@@ -1,6 +1,6 @@
 // The engine on the CUDA backend (in the emulator): the same answers alone, in company, from a cached prefix, as one of
 // several choices and with guesses, steps overlapping or not; steps of decodes recorded and replayed as their number
-// changes.
+// changes; state in pages and in slots.
 #include "engine/engine_fixture.h"
 
 namespace monolith::testing {
@@ -18,6 +18,7 @@ std::vector<GenerationRequest> short_requests() {
       request.sampling.frequency_penalty = 0.4f;
     }
     request.ignore_eos = true;
+    request.queue_wait_ms = 0;   // no limit: steps are long
     request.sampling.seed = static_cast<uint64_t>(40 + i);
     request.sampling.temperature = i == 0 ? 0.0f : 0.9f;
     request.sampling.top_p = i == 2 ? 0.8f : 1.0f;
@@ -35,8 +36,8 @@ EngineSetup setup_for(Speculation speculation, KvType kv_type = KvType::kF16) {
   return setup;
 }
 
-std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& requests, KvType kv_type = KvType::kF16) {
-  EngineSetup setup = setup_for(Speculation::kOff, kv_type);
+std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& requests, EngineSetup setup) {
+  setup.options.speculation = Speculation::kOff;
   setup.options.prefix_cache = false;
   setup.options.overlap = false;
   std::vector<ChoiceOutcome> answers;
@@ -58,7 +59,7 @@ void check_all(Consumer& consumer, const std::vector<RequestId>& ids, const std:
   for (size_t i = 0; i < ids.size(); ++i) {
     consumer.pump_until_ended(ids[i]);
     const Outcome& outcome = consumer.outcomes()[ids[i]];
-    CHECK(!outcome.failed);
+    CHECK_EQ(outcome.message, std::string());
     for (const auto& [choice, answer] : outcome.choices)
       check_same(answer, expected[i], what + ", request " + std::to_string(i));
   }
@@ -68,7 +69,7 @@ void check_all(Consumer& consumer, const std::vector<RequestId>& ids, const std:
 
 TEST(engine_cuda_answers_do_not_depend_on_company) {
   const std::vector<GenerationRequest> requests = short_requests();
-  const std::vector<ChoiceOutcome> expected = answers_alone(requests);
+  const std::vector<ChoiceOutcome> expected = answers_alone(requests, setup_for(Speculation::kOff));
   if (expected.empty()) return;
   for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
     EngineSetup setup = setup_for(speculation);
@@ -93,7 +94,7 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
 TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
   std::vector<GenerationRequest> requests = short_requests();
   for (GenerationRequest& request : requests) request.max_tokens += 28;
-  const std::vector<ChoiceOutcome> expected = answers_alone(requests, KvType::kFp8);
+  const std::vector<ChoiceOutcome> expected = answers_alone(requests, setup_for(Speculation::kOff, KvType::kFp8));
   if (expected.empty()) return;
   for (const int64_t n_pages : {256, 8}) {
     EngineSetup setup = setup_for(Speculation::kOff, KvType::kFp8);
@@ -113,6 +114,49 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
     check::note(std::to_string(n_pages) + " pages: " + std::to_string(engine->stats().preemptions) + " preemptions");
     if (n_pages == 8) CHECK(engine->stats().preemptions > 0);
   }
+}
+
+// Recurrent state in slots: forked, found again as snapshots behind pages, put back where guesses were wrong, taken from
+// who came last where slots and pages are few.
+TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
+  std::vector<GenerationRequest> requests = short_requests();
+  EngineSetup alone = setup_for(Speculation::kOff);
+  alone.model = "models/qwen35.f16.gguf";
+  alone.options.snapshot_tokens = 16;
+  alone.limits.n_slots = 64;
+  std::vector<ChoiceOutcome> expected = answers_alone(requests, alone);
+  if (expected.empty()) return;
+  for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
+    EngineSetup setup = alone;
+    setup.options.speculation = speculation;
+    if (speculation == Speculation::kOff) setup.options.max_batch_tokens = 20;
+    auto engine = start_engine(setup);
+    REQUIRE(engine);
+    Consumer consumer(*engine);
+    for (int round = 0; round < 2; ++round) {
+      std::vector<RequestId> ids;
+      for (GenerationRequest request : requests) {
+        request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
+        ids.push_back(consumer.submit(request));
+      }
+      check_all(consumer, ids, expected, speculation == Speculation::kOff ? "slots" : "slots and guesses");
+    }
+    CHECK(engine->stats().cached_tokens > 0);   // from a snapshot
+    CHECK(pages_come_back(*engine));
+  }
+  for (GenerationRequest& request : requests) request.max_tokens += 20;
+  expected = answers_alone(requests, alone);
+  EngineSetup few = alone;
+  few.limits.n_pages = 8;
+  few.limits.n_slots = 4;
+  auto engine = start_engine(few);
+  REQUIRE(engine);
+  Consumer consumer(*engine);
+  std::vector<RequestId> ids;
+  for (const GenerationRequest& request : requests) ids.push_back(consumer.submit(request));
+  check_all(consumer, ids, expected, "few pages and slots");
+  CHECK(engine->stats().preemptions > 0);
+  CHECK(pages_come_back(*engine));
 }
 
 }  // namespace monolith::testing

@@ -1,11 +1,12 @@
 // The layer that guesses: what it says is what its formula says, for every family that has one, however the prompt was
 // cut and whoever else is in the step; and the network's logits know nothing of it.
-#include "model/guess_layer.h"
+#include "model/own_guess_layers.h"
 
 #include <cmath>
 
 #include "check.h"
 #include "model/all_cases.h"
+#include "support/fed_sequence.h"
 #include "support/guessing_model.h"
 #include "support/network_run.h"
 
@@ -14,16 +15,6 @@ namespace {
 
 constexpr int kVocabulary = 352;
 
-ModelLimits guess_limits(bool guesses) {
-  ModelLimits limits = kNetworkLimits;
-  limits.guess_rows = 3;
-  limits.max_logit_rows = 8;
-  limits.n_slots = 8;
-  limits.n_pages = 64;
-  limits.guess_layer = guesses;
-  return limits;
-}
-
 std::optional<LooseModel> golden_model(const char* name) {
   const std::string path = check::vectors_path(std::string("models/") + name + ".gguf");
   if (path.empty()) return std::nullopt;
@@ -31,50 +22,6 @@ std::optional<LooseModel> golden_model(const char* name) {
   if (!file) return std::nullopt;
   return LooseModel(**file);
 }
-
-// One sequence of a model, fed in pieces, with its hidden rows kept in those of place 0.
-class Fed {
- public:
-  Fed(Transformer& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
-    for (int i = 0; i < 6 * model.memory().layout.tables(); ++i) pages_.push_back(first_page + i * 7 % 16);
-  }
-
-  // Returns the logits of the last.
-  std::vector<float> feed(const std::vector<int32_t>& tokens, int piece) {
-    std::vector<float> logits;
-    for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(piece)) {
-      const int n = std::min(piece, static_cast<int>(tokens.size() - at));
-      std::vector<Segment> segments;
-      for (int table = 0; table < tables(); ++table) segments.push_back({0, n, position_, pages_of(table), slot_from(), slot_to()});
-      const HiddenRun run{0, n, position_ > 0 ? place_ : -1, place_, 1};
-      const int32_t last = n - 1;
-      const float* row = model_.forward({std::span(tokens).subspan(at, static_cast<size_t>(n)), segments, {&last, 1}, false,
-                                         model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRun>()});
-      logits.assign(row, row + model_.params().n_vocab);
-      position_ += n;
-    }
-    return logits;
-  }
-  // What comes behind `token`, which comes next; `depth`: it was guessed itself, by so many passes before this one.
-  std::vector<float> guess(int32_t token, int depth) {
-    std::vector<Segment> segments;
-    for (int table = 0; table < tables(); ++table) segments.push_back({0, 1, position_ + depth, pages_of(table)});
-    const int32_t hidden = depth > 0 ? -1 : place_;
-    const float* row = model_.guess({{&token, 1}, segments, {&hidden, 1}});
-    return {row, row + model_.params().n_vocab};
-  }
-
- private:
-  int tables() const { return model_.memory().layout.tables(); }
-  const int32_t* pages_of(int table) const { return pages_.data() + 6 * table; }
-  int32_t slot_from() const { return position_ == 0 ? kNoSlot : place_; }
-  int32_t slot_to() const { return place_; }
-
-  Transformer& model_;
-  const int place_;
-  std::vector<int32_t> pages_;
-  int position_ = 0;
-};
 
 Row as_row(const std::vector<float>& values, size_t first, size_t count) {
   return {values.begin() + static_cast<ptrdiff_t>(first), values.begin() + static_cast<ptrdiff_t>(first + count)};
@@ -214,15 +161,28 @@ TEST(guess_layers_of_every_family_compute_their_formula) {
   for (const Family& family : kFamilies) check_family(family);
 }
 
-// GLM 4.5, written out in float64.
-TEST(guess_layer_computes_the_network_written_out) {
-  Case glm = glm4moe(true);
-  glm.model.norm("blk.3.nextn.enorm.weight", kEmbd);
-  glm.model.norm("blk.3.nextn.hnorm.weight", kEmbd);
-  glm.model.norm("blk.3.nextn.shared_head_norm.weight", kEmbd);
-  glm.model.matrix("blk.3.nextn.shared_head_head.weight", TinyModel::kVocab, kEmbd);
-  glm.model.matrix("blk.3.nextn.embed_tokens.weight", TinyModel::kVocab, kEmbd);
-  const P net(glm.model);
+// GLM 4.5 with so many layers that guess, each of weights of its own.
+TinyModel glm_with_levels(uint32_t n_levels) {
+  TinyModel model = glm4moe(true).model;
+  std::map<std::string, TinyModel::Tensor> more;
+  model.norm("blk.3.nextn.enorm.weight", kEmbd);
+  model.norm("blk.3.nextn.hnorm.weight", kEmbd);
+  model.norm("blk.3.nextn.shared_head_norm.weight", kEmbd);
+  model.matrix("blk.3.nextn.shared_head_head.weight", TinyModel::kVocab, kEmbd);
+  model.matrix("blk.3.nextn.embed_tokens.weight", TinyModel::kVocab, kEmbd);
+  for (const auto& [name, tensor] : model.tensors)
+    for (uint32_t level = 1; level < n_levels && name.starts_with("blk.3."); ++level) more[block_name(3 + level) + name.substr(6)] = tensor;
+  model.tensors.merge(more);
+  model.key("block_count", 3 + n_levels);
+  model.key("nextn_predict_layers", n_levels);
+  return model;
+}
+
+// Written out in float64. The guess of depth d is of level d, which has seen what level d - 1 has left of every row before; behind
+// the last level it goes on from its own.
+void check_levels(uint32_t n_levels) {
+  const TinyModel model = glm_with_levels(n_levels);
+  const P net(model);
   const auto layer = [&](const std::string& block, const Rows& in) {
     const Rows x = sum(in, attention(net, block, normed(net, block + "attn_norm", in),
                                      {.biases = true, .frequency = P::frequencies(10000, 8), .qk_norm = norm_of(net)}));
@@ -235,36 +195,48 @@ TEST(guess_layer_computes_the_network_written_out) {
   Rows x = net.embed(tokens);
   for (uint32_t i = 0; i < 3; ++i) x = layer(block_name(i), x);
   const Rows hidden = normed(net, "output_norm", x);
-  const Row table = net.values("blk.3.nextn.embed_tokens.weight");
-  const auto input = [&](int32_t token, const Row& from) {
-    Row both = net.norm("blk.3.nextn.enorm", Row(table.begin() + token * int{kEmbd}, table.begin() + (token + 1) * int{kEmbd}));
-    const Row h = net.norm("blk.3.nextn.hnorm", from);
+  const auto input = [&](const std::string& block, int32_t token, const Row& from) {
+    const Row table = net.values(block + "nextn.embed_tokens.weight");
+    Row both = net.norm(block + "nextn.enorm", Row(table.begin() + token * int{kEmbd}, table.begin() + (token + 1) * int{kEmbd}));
+    const Row h = net.norm(block + "nextn.hnorm", from);
     both.insert(both.end(), h.begin(), h.end());
-    return net.times("blk.3.nextn.eh_proj", both);
+    return net.times(block + "nextn.eh_proj", both);
   };
-  Rows inputs;
-  for (size_t i = 0; i < tokens.size(); ++i) inputs.push_back(input(tokens[i], i > 0 ? hidden[i - 1] : Row(kEmbd)));
-  const ParsedModel parsed(glm.model);
+  const ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   for (const int piece : {1, 5, 18}) {
     Loaded loaded = load_network(*parsed.file, make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}), guess_limits(true));
     REQUIRE(loaded.model != nullptr);
-    CHECK(loaded.model->guesses());
+    CHECK_EQ(loaded.model->guess_levels(), static_cast<int>(n_levels));
+    CHECK_EQ(loaded.model->allocated().total(), loaded.model->memory().total());
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
-    Rows longer = inputs;
-    int32_t token = tokens.back();
-    for (int depth = 0; depth < 3; ++depth) {
-      const Rows out = normed(net, "blk.3.nextn.shared_head_norm", layer("blk.3.", longer));
-      const Row expected = net.times("blk.3.nextn.shared_head_head", out.back());
-      const std::vector<float> guessed = sequence.guess(token, depth);
+    std::vector<int32_t> text = tokens;
+    Rows before = hidden, inputs;   // what the rows of this level read of the row before; and they themselves
+    for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
+      const std::string block = block_name(3 + std::min(depth, n_levels - 1));
+      if (depth < n_levels) {
+        inputs.clear();
+        for (size_t j = 0; j < text.size(); ++j) inputs.push_back(input(block, text[j], j > 0 ? before[j - 1] : Row(kEmbd)));
+      } else {
+        inputs.push_back(input(block, text.back(), before.back()));
+      }
+      before = normed(net, block + "nextn.shared_head_norm", layer(block, inputs));
+      const Row expected = net.times(block + "nextn.shared_head_head", before.back());
+      const std::vector<float> guessed = sequence.guess(text.back(), static_cast<int>(depth));
       double worst = 0;
       for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
-      if (!(worst < 1e-3)) check::fail(__FILE__, __LINE__, "pieces of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " + std::to_string(worst));
-      token = static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin());
-      longer.push_back(input(token, out.back()));
+      if (!(worst < 1e-3))
+        check::fail(__FILE__, __LINE__, std::to_string(n_levels) + " levels, pieces of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " + std::to_string(worst));
+      text.push_back(static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin()));
     }
   }
+}
+
+TEST(guess_layer_computes_the_network_written_out) { check_levels(1); }
+TEST(guess_layers_behind_one_another_compute_the_network_written_out) {
+  check_levels(2);
+  check_levels(3);
 }
 
 // A file that says nothing of what it would need, and one that lacks a part of it.

@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "engine/diagnose/debug_logits.h"
 #include "formats/hf/model_file.h"
 #include "support/family_folder.h"
+#include "support/fed_sequence.h"
+#include "support/guessing_model.h"
 
 namespace monolith::testing {
 
@@ -125,6 +128,57 @@ inline void check_folder(const FamilyFolder& one) {
   compare_keys(**file, **opened, what);
   const auto want = family_logits(folder.path() + "/want.gguf", what + " as GGUF"), got = family_logits(folder.path(), what);
   if (want != got) check::fail(__FILE__, __LINE__, what + ": other logits from the folder");
+}
+
+// The same with a layer that guesses: its names in the folder come of `rename` from those that a layer behind the others has
+// (their numbers go on), and the config states `key`. What it guesses is held against the file.
+inline void check_guess_layer(const FamilyFolder& one, const std::string& key, const std::function<std::string(std::string name, const std::string& layer)>& rename) {
+  const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto golden = GgufFile::open(path);
+  REQUIRE(golden.ok());
+  LooseModel loose(**golden);
+  const std::string layer = one.layers + std::to_string(add_guess_layer(loose)) + ".";
+  const Bytes image = loose.build();
+  const auto file = GgufFile::parse(image);
+  REQUIRE(file.ok());
+  Weights weights = weights_of(**file);
+  one.round(weights);
+  const Bytes want_image = gguf_of(**file, weights);
+  one.publish(weights);
+  const TensorNames names = one.names + TensorNames{{"nextn.eh_proj.weight", "eh_proj.weight"},
+                                                    {"nextn.enorm.weight", "enorm.weight"},
+                                                    {"nextn.hnorm.weight", "hnorm.weight"},
+                                                    {"nextn.shared_head_norm.weight", "shared_head.norm.weight"}};
+  std::vector<SafetensorData> tensors = renamed(weights, names, one.layers);
+  for (SafetensorData& tensor : tensors)
+    if (tensor.name.starts_with(layer)) tensor.name = rename(tensor.name, layer);
+  const ScratchFolder folder;
+  std::string config = config_of(one);
+  if (const size_t at = config.find(key); at == std::string::npos) config.insert(config.size() - 1, "," + key);
+  folder.write("config.json", config);
+  folder.write("tokenizer.json", kSmallTokenizer);
+  folder.write("model.safetensors", safetensors_of(tensors));
+  const auto opened = open_model_file(folder.path());
+  const auto want = GgufFile::parse(want_image);
+  REQUIRE(want.ok());
+  if (!opened) return check::fail(__FILE__, __LINE__, std::string(one.name) + ": " + opened.error().message);
+  const auto guesses_of = [&](const GgufFile& from) {
+    auto backend = make_cpu_backend({.threads = 1});
+    auto model = Model::load(from, **backend, guess_limits(true), {});
+    if (!model || !(*model)->guesses()) {
+      check::fail(__FILE__, __LINE__, std::string(one.name) + (model ? ": nothing guesses" : ": " + model.error().message));
+      return std::vector<float>();
+    }
+    Fed sequence(**model, 0, 0);
+    sequence.feed({5, 17, 200, 31, 8, 90, 4}, 3);
+    std::vector<float> all = sequence.guess(33, 0);
+    const std::vector<float> next = sequence.guess(101, 1);
+    all.insert(all.end(), next.begin(), next.end());
+    return all;
+  };
+  const std::vector<float> expected = guesses_of(**want);
+  if (expected.empty() || expected != guesses_of(**opened)) check::fail(__FILE__, __LINE__, std::string(one.name) + ": the folder's layer guesses otherwise");
 }
 
 }  // namespace monolith::testing

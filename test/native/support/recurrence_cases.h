@@ -1,8 +1,9 @@
-// Recurrent layers' operations with random numbers, and what double arithmetic makes of them: what every backend's tests
-// are held against.
+// Recurrent layers' operations with random numbers, what double arithmetic makes of them, slots, and ways to cut a
+// sequence: what every backend's tests are held against.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
@@ -37,16 +38,23 @@ inline void check_near(const std::vector<float>& got, const std::vector<double>&
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
+// Slots of one layer, each filled with what nobody may read.
+struct Slots {
+  explicit Slots(int64_t floats, int n = 6) : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
+  std::vector<float> memory;
+  LayerSlots view;
+};
+
 // A sequence of `n_rows` in pieces that end where `cuts` say, through slots: each piece goes on from the last one's.
 // With `apart` a piece leaves the slot it goes on from alone.
-inline std::vector<Segment> pieces_of(int n_rows, std::vector<int> cuts, bool apart) {
+inline std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, const int32_t* pages = nullptr) {
   std::vector<Segment> segments;
   int begin = 0;
   int32_t from = kNoSlot;
   cuts.push_back(n_rows);
   for (const int end : cuts) {
     const int32_t to = apart && from == 0 ? 1 : 0;
-    segments.push_back({begin, end - begin, begin, nullptr, from, to});
+    segments.push_back({begin, end - begin, begin, pages, from, to});
     from = to;
     begin = end;
   }

@@ -68,6 +68,7 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kTQ2_0: return 24;
     case TensorType::kNVFP4: return 25;
     case TensorType::kI32:
+    case TensorType::kI64:
     case TensorType::kF8E4M3: break;   // not computed with here
   }
   return 0;

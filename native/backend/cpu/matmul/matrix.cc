@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMaxValues = int64_t{1} << 40;
 
 bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
-  if (!tensor_type_traits(static_cast<uint32_t>(type)) || type == TensorType::kI32) return false;
+  if (!tensor_type_traits(static_cast<uint32_t>(type)) || type == TensorType::kI32 || type == TensorType::kI64) return false;
   const auto values = checked_mul(rows, cols);
   return rows > 0 && cols > 0 && values && *values <= kMaxValues && cols % traits_of(type).block_values == 0;
 }

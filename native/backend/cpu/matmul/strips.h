@@ -134,6 +134,7 @@ consteval StripForm strip_form(TensorType type) {
     case TensorType::kF16:
     case TensorType::kBF16:
     case TensorType::kI32:
+    case TensorType::kI64:
     case TensorType::kF8E4M3: break;
   }
   return {};

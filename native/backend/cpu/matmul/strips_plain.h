@@ -17,6 +17,7 @@ bool for_quantized(TensorType type, Use&& use) {
     case TensorType::kF16:
     case TensorType::kBF16:
     case TensorType::kI32:
+    case TensorType::kI64:
     case TensorType::kF8E4M3: return false;
     case TensorType::kQ8_0: use.template operator()<TensorType::kQ8_0>(); break;
     case TensorType::kQ4_0: use.template operator()<TensorType::kQ4_0>(); break;

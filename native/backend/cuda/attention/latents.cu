@@ -27,6 +27,7 @@ struct LatentWork {
   int64_t row;
   int position;            // the last of those it attends to, counted among these
   int at;                  // its own
+  int last;                // that it sees
   const int32_t* pages;
   const int32_t* chosen;   // the positions it attends to; null: all
   int first_chunk, end_chunk;
@@ -85,7 +86,7 @@ class LatentWarp {
   MONOLITH_DEVICE void run(const LatentWork& work, const float* q, int64_t q_stride, int head, int n, float* out,
                            int64_t out_stride, float* sums) {
     load_queries(q + work.row * q_stride, head, n);
-    const int first = first_seen(work.position, params_);
+    const int first = first_seen(work.at, params_);
     factor_ = params_.scale * temperature(work.at, params_) * kLog2E;
     LatentSums<kPieces> group;
     group.clear();
@@ -252,16 +253,16 @@ struct LatentLaunch {
   float* partial_sums;
 };
 
-// The last position that a row at `position` attends to, among those that it does.
-MONOLITH_DEVICE int last_attended(int position, const AttentionParams& params) {
-  return params.chosen && position >= params.most_chosen ? params.most_chosen - 1 : position;
+// The last position that a row which sees positions up to `last` attends to, among those that it does.
+MONOLITH_DEVICE int last_attended(int last, const AttentionParams& params) {
+  return params.chosen && last >= params.most_chosen ? params.most_chosen - 1 : last;
 }
 
 template <KvType type, int kPieces>
 MONOLITH_DEVICE void run_row(const LatentLaunch& launch, LatentWork work, int part, LatentShared<kPieces>& shared) {
   const AttentionParams& params = launch.params;
-  work.position = last_attended(work.at, params);
-  work.chosen = work.position == work.at ? nullptr
+  work.position = last_attended(work.last, params);
+  work.chosen = work.position == work.last ? nullptr
                                          : reinterpret_cast<const int32_t*>(params.chosen) + work.row * params.most_chosen;
   const int end_chunk = work.position / kChunkPositions + 1;
   if (work.end_chunk > end_chunk) work.end_chunk = end_chunk;
@@ -288,7 +289,7 @@ __global__ void __launch_bounds__(kThreads) items_kernel(const __grid_constant__
   for (int at = static_cast<int>(blockIdx.x); at < header.n_items * parts; at += static_cast<int>(gridDim.x)) {
     const AttentionItem item = launch.lists.items(header)[at / parts];
     run_row<type>(launch,
-                  {.row = item.row, .position = 0, .at = item.position, .pages = launch.lists.base + item.first_page,
+                  {.row = item.row, .position = 0, .at = item.position, .last = item.position, .pages = launch.lists.base + item.first_page,
                    .chosen = nullptr, .first_chunk = item.first_chunk, .end_chunk = item.end_chunk, .slot = item.slot},
                   at % parts, shared);
   }
@@ -306,10 +307,11 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
   const DeviceSegment segment = launch.segments[tile.segment];
   const int token = tile.first_token + kTileTokens - 1 - at % kTileTokens;
   if (token >= segment.n_tokens) return;
-  const int position = segment.first_position + token;
+  const int position = segment.first_position + token, last = segment.last_seen(position);
   run_row<type>(launch,
-                {.row = segment.first_row + token, .position = 0, .at = position,
-                 .pages = launch.lists.base + segment.first_page, .chosen = nullptr, .first_chunk = 0, .end_chunk = position / kChunkPositions + 1, .slot = -1},
+                {.row = segment.first_row + token, .position = 0, .at = position, .last = last,
+                 .pages = launch.lists.base + segment.first_page, .chosen = nullptr, .first_chunk = 0,
+                 .end_chunk = last / kChunkPositions + 1, .slot = -1},
                 part, shared);
 }
 

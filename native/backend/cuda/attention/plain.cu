@@ -14,9 +14,9 @@ __global__ void __launch_bounds__(kWarp)
   const int row = static_cast<int>(blockIdx.x), head = static_cast<int>(blockIdx.y);
   const int kv_head = head / (n_heads / cache.n_kv_heads), head_dim = cache.head_dim, value_dim = cache.value_dim;
   const DeviceSegment segment = segments[segment_of_row[row]];
-  const int last = segment.first_position + row - segment.first_row;
-  const int first = first_seen(last, params);
-  const float scale = params.scale * temperature(last, params);
+  const int own_position = segment.first_position + row - segment.first_row, last = segment.last_seen(own_position);
+  const int first = first_seen(own_position, params);
+  const float scale = params.scale * temperature(own_position, params);
   const float* const query = q + row * q_stride + static_cast<int64_t>(head) * head_dim;
   float* const result = out + row * out_stride + static_cast<int64_t>(head) * value_dim;
   const int lane = lane_id();

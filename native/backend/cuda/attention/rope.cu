@@ -13,15 +13,16 @@ constexpr int kThreads = 128;
 
 // Angles in double: at position 100000 a float product is wrong by up to 0.004 radians.
 __global__ void __launch_bounds__(kThreads)
-    factors_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const float* frequencies, int half,
-                   float magnitude, float* factors) {
+    factors_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const int32_t* pages,
+                   const float* frequencies, const int32_t* axes, int half, float magnitude, float* factors) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const DeviceSegment segment = segments[segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row;
+  const int32_t* const three = segment.rope_first < 0 ? nullptr : pages + segment.rope_first + 3 * (row - segment.first_row);
   for (int i = static_cast<int>(threadIdx.x); i < half; i += kThreads) {
     constexpr double kTurn = 6.283185307179586;
-    const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
+    const double angle = static_cast<double>(three ? three[axes[i]] : position) * static_cast<double>(frequencies[i]);
     const auto rest = static_cast<float>(angle - kTurn * rint(angle / kTurn));
     float* const pair = factors + 2 * (static_cast<int64_t>(row) * half + i);
     pair[0] = cosf(rest) * magnitude;
@@ -240,22 +241,29 @@ void RopeTables::begin_step() {
 const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
   if (rope.n_dims == 0 || rows.n_rows == 0) return nullptr;
   Set* set = std::ranges::find_if(sets_, [&](const Set& known) {
-    return known.host == rope.inverse_frequency && known.n_dims == rope.n_dims && known.magnitude == rope.magnitude;
+    return known.host == rope.inverse_frequency && known.n_dims == rope.n_dims && known.magnitude == rope.magnitude && known.axes == rope.axes;
   });
   if (set == sets_.end()) {
     set = &sets_[static_cast<size_t>(next_)];
     next_ = (next_ + 1) % kSets;
     runtime_.synchronize();
-    std::memcpy(staging_, rope.inverse_frequency, static_cast<size_t>(rope.n_dims / 2) * sizeof(float));
-    runtime_.upload(set->frequencies, staging_, static_cast<size_t>(rope.n_dims / 2) * sizeof(float));
+    const int half = rope.n_dims / 2;
+    std::memcpy(staging_, rope.inverse_frequency, static_cast<size_t>(half) * sizeof(float));
+    for (int i = 0; i < half; ++i) {
+      const int32_t axis = rope.axes ? rope.axes[i] : 0;
+      std::memcpy(staging_ + half + i, &axis, sizeof axis);
+    }
+    runtime_.upload(set->frequencies, staging_, static_cast<size_t>(rope.n_dims) * sizeof(float));
     set->host = rope.inverse_frequency;
+    set->axes = rope.axes;
     set->n_dims = rope.n_dims;
     set->magnitude = rope.magnitude;
     set->ready_for = nullptr;
   }
   if (set->ready_for != rows.segments) {
     launch(runtime_, factors_kernel, dim3{static_cast<unsigned>(rows.n_rows), 1, 1}, kThreads, 0, rows.segments,
-           rows.segment_of_row, set->frequencies, rope.n_dims / 2, rope.magnitude, set->factors);
+           rows.segment_of_row, rows.pages, set->frequencies,
+           reinterpret_cast<const int32_t*>(set->frequencies + rope.n_dims / 2), rope.n_dims / 2, rope.magnitude, set->factors);
     set->ready_for = rows.segments;
   }
   return set->factors;

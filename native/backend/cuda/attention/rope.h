@@ -27,10 +27,11 @@ class RopeTables {
   static constexpr int kSets = 4;
   struct Set {
     const float* host = nullptr;   // its inverse frequencies, which name it
+    const uint8_t* axes = nullptr; // RopeParams::axes, likewise
     int n_dims = 0;
     float magnitude = 1;
     const DeviceSegment* ready_for = nullptr;   // the list whose rows are in `factors`; null: none
-    float* frequencies = nullptr;  // device
+    float* frequencies = nullptr;  // device: of each pair, then its axis as a number of 32 bits
     float* factors = nullptr;      // device
   };
   Runtime& runtime_;

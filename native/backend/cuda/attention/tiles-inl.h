@@ -49,11 +49,11 @@ __global__ void __launch_bounds__(Shape::sharers * kWarp)
   const WalkRows rows{.queries = q + row * q_stride + first_value, .query_stride = q_stride, .n = n,
                       .position = segment.first_position + token, .step = 1,
                       .sinks = params.sinks ? params.sinks + kv_head * group + head_at : nullptr, .sink_step = 0,
-                      .params = params};
+                      .seen_end = segment.seen_end, .params = params};
   const WalkSource source{.keys = cache.data + kv_head * cache.head_bytes,
                           .values = cache.values, .page_bytes = cache.page_bytes, .pages = base + segment.first_page,
                           .first = first_seen(segment.first_position + block_token, params),
-                          .last = segment.first_position + end_token - 1};
+                          .last = segment.last_seen(segment.first_position + end_token - 1)};
   walk<Shape>(source, source.first / kChunkPositions, source.last / kChunkPositions + 1, rows,
               {.out = out + row * out_stride + first_value, .stride = out_stride, .sums = nullptr, .input = input,
                .row = row, .first = first_value, .row_step = 1, .value_step = 0}, shared.ring, shared.own[warp],

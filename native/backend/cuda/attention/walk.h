@@ -111,7 +111,7 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
     for (int half = 0; half < 2; ++half) {
       const int position = rows.position + (g + 8 * half) * rows.step;
       const int own_place = first_position + 2 * t;
-      const int first = first_seen(position, params) - own_place, last = position - own_place;
+      const int first = first_seen(position, params) - own_place, last = rows.last_seen(position) - own_place;
       MONOLITH_UNROLL
       for (int i = 0; i < kTiles; ++i)
         MONOLITH_UNROLL
@@ -293,7 +293,7 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
   // What all of the warp's rows see, and what any does.
   const int any_first = first_seen(rows.position, rows.params);
   const int all_first = first_seen(rows.position + last_row * rows.step, rows.params);
-  const int all_last = rows.position, any_last = rows.position + last_row * rows.step;
+  const int all_last = rows.last_seen(rows.position), any_last = rows.last_seen(rows.position + last_row * rows.step);
   LaneRows group, row;
   float sums[Shape::sums_in_registers ? Shape::tiles : 1][4];
   clear_sums<Shape>(sums, own);

@@ -70,7 +70,11 @@ struct WalkRows {
   int position, step;
   const float* sinks;     // null, or row r's is sinks[r * sink_step]
   int sink_step;
+  int seen_end = 0;       // as Segment has it
   AttentionParams params;
+
+  // The last position that the row at `at` sees.
+  MONOLITH_DEVICE int last_seen(int at) const { return seen_end > at + 1 ? seen_end - 1 : at; }
 };
 
 // Where results go: row r at out + r * stride; with `sums` (r: 2 floats at sums + 2 r) they are a partial result.

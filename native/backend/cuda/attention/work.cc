@@ -11,6 +11,9 @@ int groups_of(int chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
 // Rows of a length between two powers of two count as equally long.
 int length_class(int chunks) { return std::bit_width(static_cast<unsigned>(chunks)); }
 constexpr int kClasses = 33;
+// A row that sees beyond itself may be a segment alone.
+constexpr size_t most_tiles(size_t rows) { return rows + 1; }
+bool in_tiles(const DeviceSegment& segment) { return segment.n_tokens > kFewTokens || segment.sees_ahead(); }
 
 }  // namespace
 
@@ -24,14 +27,14 @@ RowSplit split_for(int chunks, int64_t limit, int free_slots) {
 size_t AttentionPlanner::most_numbers(int max_rows) {
   const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMostSlots);
   return ((rows + slots) * sizeof(AttentionItem) + slots * sizeof(AttentionSplit) +
-          (rows / kFewTokens + 1) * sizeof(AttentionTile)) / sizeof(int32_t);
+          most_tiles(rows) * sizeof(AttentionTile)) / sizeof(int32_t);
 }
 
 void AttentionPlanner::reserve(int max_rows) {
   const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMostSlots);
   items_.reserve(rows + slots);
   splits_.reserve(slots);
-  tiles_.reserve(rows / kFewTokens + 1);
+  tiles_.reserve(most_tiles(rows));
 }
 
 void AttentionPlanner::add_row(int row, const DeviceSegment& segment, int64_t limit) {
@@ -56,7 +59,7 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
   int of_class[kClasses] = {};   // segments
   for (size_t i = 0; i < segments.size(); ++i) {
     const DeviceSegment& segment = segments[i];
-    if (segment.n_tokens > kFewTokens) {
+    if (in_tiles(segment)) {
       for (int at = 0; at < segment.n_tokens; at += kTileTokens) tiles_.push_back({static_cast<int32_t>(i), at});
       continue;
     }
@@ -69,14 +72,14 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
   for (int length = kClasses - 1; length > 0; --length) {
     if (of_class[length] == 0) continue;
     for (const DeviceSegment& segment : segments) {
-      if (segment.n_tokens > kFewTokens) continue;
+      if (in_tiles(segment)) continue;
       if (length_class(chunks_of(segment.first_position + segment.n_tokens - 1)) != length) continue;
       for (int row = 0; row < segment.n_tokens; ++row) add_row(segment.first_row + row, segment, limit);
     }
   }
   const auto last_position = [&](const AttentionTile& tile) {
     const DeviceSegment& segment = segments[static_cast<size_t>(tile.segment)];
-    return segment.first_position + std::min(tile.first_token + kTileTokens, segment.n_tokens);
+    return segment.last_seen(segment.first_position + std::min(tile.first_token + kTileTokens, segment.n_tokens) - 1);
   };
   std::ranges::sort(tiles_, [&](const AttentionTile& a, const AttentionTile& b) {
     const int of_a = last_position(a), of_b = last_position(b);

@@ -18,8 +18,8 @@ namespace monolith::cuda {
 inline constexpr int kChunkPositions = 128;
 inline constexpr int kGroupChunks = 16;
 
-// Segments of so many tokens are computed row by row, each row's query heads of one KV head together; longer ones in
-// tiles of tokens that share what they read.
+// Segments of so many tokens are computed row by row, each row's query heads of one KV head together; longer ones, and
+// those whose rows see beyond themselves, in tiles of tokens that share what they read.
 inline constexpr int kFewTokens = 16;
 inline constexpr int kTileTokens = 128;
 

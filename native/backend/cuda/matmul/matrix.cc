@@ -9,6 +9,7 @@
 #include "backend/cuda/dense/dense.h"
 #include "backend/cuda/dense/fp8.h"
 #include "backend/cuda/quant/form.h"
+#include "backend/cuda/quant/opened.h"
 #include "backend/cuda/quant/pack.h"
 #include "base/float8.h"
 #include "formats/gguf/tensor_type.h"
@@ -85,9 +86,17 @@ Status upload(Loader& loader, const MatrixSource& source, Format format, size_t 
       pack_dense(runtime, rows, n, source.cols, to + dense_bytes(first, source.cols));
     });
   const QuantLayout layout = quant_layout(source.type, source.rows, source.cols);
-  return upload_packed(loader, source, row_bytes, [&](int64_t first, int64_t n, const unsigned char* rows) {
+  const auto pack = [&](int64_t first, int64_t n, const unsigned char* rows) {
     pack_quantized(runtime, layout, rows, first, n, to);
-  });
+  };
+  if (!is_lattice_type(source.type)) return upload_packed(loader, source, row_bytes, pack);
+  const auto opened_bytes = static_cast<size_t>(source.cols / traits_of(source.type).block_values) * packed_from_bytes(source.type);
+  return loader.send(
+      source.rows, opened_bytes, kTileRows,
+      [&](int64_t first, int64_t n, std::byte* host) {
+        open_blocks(source.type, source.data.data() + static_cast<size_t>(first) * row_bytes, n * source.cols, host);
+      },
+      pack);
 }
 
 }  // namespace

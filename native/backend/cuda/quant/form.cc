@@ -3,6 +3,8 @@
 #include <cstring>
 #include <optional>
 
+#include "formats/gguf/lattice_types.h"
+
 namespace monolith::cuda {
 namespace {
 
@@ -29,6 +31,16 @@ std::optional<Kind> kind_of(TensorType type) {
     case TensorType::kQ5_K: return Kind{kU5, kSix, 1};
     case TensorType::kQ6_K: return Kind{kS6, kSigned16, 2};
     case TensorType::kIQ4_XS: return Kind{kLevels4, kSigned32, 0};
+    case TensorType::kIQ1_S:
+    case TensorType::kIQ1_M:
+    case TensorType::kIQ2_XXS:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S: return Kind{kLevels3, kSigned16, 1};
+    case TensorType::kIQ3_XXS:
+    case TensorType::kIQ3_S: return Kind{kLevels4By16, kSigned16, 0};
+    case TensorType::kTQ1_0:
+    case TensorType::kTQ2_0: return Kind{kU3, kNibbles, 0};
+    case TensorType::kNVFP4: return Kind{kLevels4By16, kScale16, 0};
     default: return {};
   }
 }
@@ -45,8 +57,31 @@ NumbersSize size_of(Numbers numbers) {
     case Numbers::kSigned32: return {2, 160};
     case Numbers::kSigned16: return {2, 288};
     case Numbers::kNibbles: return {2, 320};
+    case Numbers::kScale16: return {1, 128};
   }
   return {};
+}
+
+// What codes stand for; null where that is themselves. The factor makes levels with steps of 16 eight times that.
+struct Levels {
+  const int8_t* of = nullptr;
+  int factor = 1;
+};
+Levels levels_of(TensorType type) {
+  switch (type) {
+    case TensorType::kIQ4_NL:
+    case TensorType::kIQ4_XS: return {kIq4Levels, 1};
+    case TensorType::kMXFP4: return {kMxfp4Levels, 1};
+    case TensorType::kNVFP4: return {kMxfp4Levels, 8};
+    case TensorType::kIQ1_S:
+    case TensorType::kIQ1_M: return {kIq1mLevels, 1};
+    case TensorType::kIQ2_XXS:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S: return {kIq2Levels, 1};
+    case TensorType::kIQ3_XXS: return {kIq3xxsLevels, 1};
+    case TensorType::kIQ3_S: return {kIq3sLevels, 8};
+    default: return {};
+  }
 }
 
 }  // namespace
@@ -69,8 +104,11 @@ QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols) {
   layout.cols = cols;
   const int64_t groups = (layout.n_chunks + numbers.chunks - 1) / numbers.chunks;
   layout.tile_bytes = (layout.numbers_at() + groups * numbers.bytes + 127) / 128 * 128;   // whole cache lines
-  if (type == TensorType::kIQ4_NL || type == TensorType::kIQ4_XS) std::memcpy(&layout.levels, kIq4Levels, 16);
-  if (type == TensorType::kMXFP4) std::memcpy(&layout.levels, kMxfp4Levels, 16);
+  if (const Levels known = levels_of(type); known.of) {
+    int8_t levels[16];
+    for (int i = 0; i < 16; ++i) levels[i] = static_cast<int8_t>(known.of[i] * known.factor);
+    std::memcpy(&layout.levels, levels, sizeof levels);
+  }
   return layout;
 }
 

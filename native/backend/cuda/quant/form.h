@@ -13,7 +13,9 @@
 //   2 bits  word j, from bit 8 i + 2 m
 //   1 bit   word j / 2, bit 8 i + 4 (j % 2) + m
 // Codes of numbers around zero are two's complement; kernels move these to the top of their byte, so that they
-// compute with 2^shift times the number, and with 2^-shift times the step. All others are the file's own.
+// compute with 2^shift times the number, and with 2^-shift times the step. Levels of IQ1, IQ2, IQ3 and NVFP4 are eight
+// times what they stand for, likewise. Lattice types' codes are those that quant/opened.h has; all others are the file's
+// own.
 //
 // Numbers, for each g the two rows g and g + 8, so that a lane reads them at once:
 //   kHalf      chunk: [g][row][4 steps] binary16 d                                             Q8_0 Q4_0 Q5_0 IQ4_NL
@@ -21,8 +23,11 @@
 //   kPower     chunk: [g][row][4 steps] byte e, for 2^(e - 128)                                MXFP4
 //   kSix       256 k: [g][row] the first 16 bytes of the file's block: d, d_min, 12 bytes      Q4_K Q5_K
 //   kSigned32  256 k: [chunk][g][row][4 steps] int8 + 128, then [g][row] binary16 d            IQ4_XS
-//   kSigned16  256 k: [chunk][g][row][8 half steps] int8 + 128, then [g][row] binary16 d       Q6_K Q3_K
-//   kNibbles   256 k: [chunk][g][row][8 half steps] byte, then [g][row] binary16 d, d_min      Q2_K
+//   kSigned16  256 k: [chunk][g][row][8 half steps] int8 + 128, then [g][row] binary16 d       Q6_K Q3_K IQ1 IQ2 IQ3
+//   kNibbles   256 k: [chunk][g][row][8 half steps] byte, then [g][row] binary16 d, d_min      Q2_K TQ1_0 TQ2_0
+//   kScale16   chunk: [g][row][8 half steps] nvfp4_scale_bits()                                NVFP4
+//
+// So lattice types and NVFP4 take, in bits a value: IQ1, IQ2 3.56, IQ3 4.56, TQ 2.63, NVFP4 4.5.
 //
 // ARITHMETIC. Inputs are 8-bit numbers a with a scale for each 32 (activations_int8.h), q the number that a code
 // stands for. Sums of q * a are exact. Of one output, in this order:
@@ -60,7 +65,9 @@ enum class QuantShape : uint8_t {
   kU4,        // Q4_1 Q4_K
   kU5,        // Q5_0 Q5_1 Q5_K
   kS6,        // Q6_K
-  kU3,        // Q3_K; Q2_K without the high bit
+  kU3,        // Q3_K; Q2_K TQ1_0 TQ2_0 without the high bit
+  kLevels3,   // IQ1 IQ2
+  kLevels4By16,   // IQ3 NVFP4
 };
 struct QuantForm {
   int low_bits, high_bits;
@@ -77,18 +84,25 @@ constexpr QuantForm form_of(QuantShape shape) {
     case QuantShape::kU5: return {4, 1, 0, 32, true};
     case QuantShape::kS6: return {4, 2, 2, 16, false};
     case QuantShape::kU3: return {2, 1, 0, 16, true};
+    case QuantShape::kLevels3: return {2, 1, 3, 16, false};
+    case QuantShape::kLevels4By16: return {4, 0, 3, 16, false};
   }
   return {};
 }
 
-enum class Numbers : uint8_t { kHalf, kHalfMin, kPower, kSix, kSigned32, kSigned16, kNibbles };
+// Codes are numbers of levels; of 4 bits they lie in another order.
+constexpr bool has_levels(QuantShape shape) {
+  return shape == QuantShape::kLevels4 || shape == QuantShape::kLevels3 || shape == QuantShape::kLevels4By16;
+}
+
+enum class Numbers : uint8_t { kHalf, kHalfMin, kPower, kSix, kSigned32, kSigned16, kNibbles, kScale16 };
 
 // What depends on type and size of a matrix. Small: passed to kernels.
 struct QuantLayout {
   TensorType type;
   QuantShape shape;
   Numbers numbers;
-  int32_t high_bits;        // of the type: 0 for Q2_K
+  int32_t high_bits;        // of the type: 0 for Q2_K and TQ
   int32_t n_chunks;
   int32_t code_bytes;       // of a chunk
   int32_t number_chunks;    // that share one group of numbers: 1 or 2
@@ -101,7 +115,7 @@ struct QuantLayout {
   MONOLITH_HOST_DEVICE int64_t numbers_at() const { return int64_t{n_chunks} * code_bytes; }   // in a tile
 };
 
-// One of the types above. Of other types that are not floats there are no tiles: keeps_type() says so.
+// One of the types above: all of a GGUF file that are not floats.
 bool is_quantized(TensorType type);
 // `type` quantized, `cols` a multiple of its block.
 QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols);

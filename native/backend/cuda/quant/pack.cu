@@ -3,6 +3,7 @@
 #include "backend/cuda/quant/pack.h"
 
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/quant/opened.h"
 
 namespace monolith::cuda {
 namespace {
@@ -43,11 +44,12 @@ MONOLITH_DEVICE int file_code(TensorType type, Bytes block, int i) {
       const int group = i / 32, low = block[group / 4 * 64 + group % 2 * 32 + i % 32] >> (group % 4 < 2 ? 0 : 4) & 15;
       return (low | column(block + 128, 2, i) << 4) ^ 32;
     }
-    default: return 0;
+    case TensorType::kNVFP4: return block[4 + i / 16 * 8 + i % 8] >> (i % 16 < 8 ? 0 : 4) & 15;
+    default: return block[kOpenedCodesAt + i / 2] >> (i % 2 * 4) & 15;   // lattice types, opened
   }
 }
 
-// The number of half step i (kSigned16, kNibbles) or step i (the others), a byte as tiles have it.
+// The number of half step i (kSigned16, kNibbles, kScale16) or step i (the others), a byte as tiles have it.
 MONOLITH_DEVICE uint32_t file_number(TensorType type, Bytes block, int i) {
   switch (type) {
     case TensorType::kMXFP4: return block[0];
@@ -57,7 +59,8 @@ MONOLITH_DEVICE uint32_t file_number(TensorType type, Bytes block, int i) {
       return ((block[96 + i % 8] >> (i / 8 * 4) & 15u) | (block[104 + i % 4] >> (i / 4 * 2) & 3u) << 4) + 96u;
     case TensorType::kIQ4_XS:
       return ((block[4 + i / 2] >> (i % 2 * 4) & 15u) | (load_bytes(block + 2, 2) >> (2 * i) & 3u) << 4) + 96u;
-    default: return 0;
+    case TensorType::kNVFP4: return nvfp4_scale_bits(block[i]);
+    default: return block[kOpenedNumbersAt + i];
   }
 }
 
@@ -87,7 +90,7 @@ struct FileTile {
 MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int word) {
   const QuantLayout& layout = tile.layout;
   const int low_bits = form_of(layout.shape).low_bits, low_words = low_bits / 2 * 128;
-  const bool high = word >= low_words, levels = layout.shape == QuantShape::kLevels4;
+  const bool high = word >= low_words, levels = has_levels(layout.shape);
   if (high) word -= low_words;
   const int bits = high ? layout.high_bits : low_bits, words = bits == 1 ? 2 : 4;   // of a lane
   const int piece = word / (32 * words), lane = word / words % 32, w = word % words, g = lane / 4, t = lane % 4;
@@ -143,15 +146,18 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
       const Bytes one = tile.block(word - 32, first_k), other = tile.block(word - 24, first_k);
       return (one ? load_bytes(one, 2) : 0) | (other ? load_bytes(other, 2) : 0) << 16;
     }
+    case Numbers::kScale16:
+      return bytes_word(tile, word / 4 + word / 2 % 2 * 8, first_k + word % 2 * 64, 16);
     case Numbers::kSigned16:
     case Numbers::kNibbles: {
       if (word < 64)
         return bytes_word(tile, word % 32 / 4 + word / 2 % 2 * 8, first_k + word / 32 * kChunk + word % 2 * 64, 16);
       if (layout.numbers == Numbers::kNibbles) {
         const Bytes block = tile.block((word - 64) / 2 + word % 2 * 8, first_k);
-        return block ? load_bytes(block + 80, 4) : 0;
+        if (!block) return 0;
+        return layout.type == TensorType::kQ2_K ? load_bytes(block + 80, 4) : load_bytes(block, 2) * 0x10001u;   // TQ: d twice
       }
-      const int d_at = layout.type == TensorType::kQ6_K ? 208 : 108;
+      const int d_at = layout.type == TensorType::kQ6_K ? 208 : layout.type == TensorType::kQ3_K ? 108 : 0;
       const Bytes one = tile.block(word - 64, first_k), other = tile.block(word - 56, first_k);
       return (one ? load_bytes(one + d_at, 2) : 0) | (other ? load_bytes(other + d_at, 2) : 0) << 16;
     }
@@ -194,7 +200,7 @@ struct PackedRow {
 
   MONOLITH_DEVICE int part(Bytes from, int bits, int k) const {
     const int j = k / 32, i = k % 4, m = k / 16 % 2 * 2 + row / 8, lane = row % 8 * 4 + k / 4 % 4;
-    const bool levels = layout.shape == QuantShape::kLevels4;
+    const bool levels = has_levels(layout.shape);
     int word = 0, at = 8 * i;
     if (bits == 8) word = j * 128 + lane * 4 + m;
     if (bits == 4) {
@@ -217,20 +223,18 @@ struct PackedRow {
     const int low_bits = form_of(layout.shape).low_bits;
     int code = part(at, low_bits, k);
     if (layout.high_bits > 0) code |= part(at + low_bits * (kTileRows * kChunk / 8), layout.high_bits, k) << low_bits;
+    if (has_levels(layout.shape)) {
+      const Words4& levels = layout.levels;
+      const uint32_t word = code < 4 ? levels.x : code < 8 ? levels.y : code < 12 ? levels.z : levels.w;
+      const auto level = static_cast<int8_t>(word >> (code % 4 * 8));
+      return static_cast<float>(level) / static_cast<float>(1 << form_of(layout.shape).shift);
+    }
     switch (layout.type) {
       case TensorType::kQ8_0: code = (code ^ 128) - 128; break;
       case TensorType::kQ4_0: code = (code ^ 8) - 8; break;
       case TensorType::kQ6_K: code = (code ^ 32) - 32; break;
       case TensorType::kQ5_0: code -= 16; break;
       case TensorType::kQ3_K: code -= 4; break;
-      case TensorType::kIQ4_NL:
-      case TensorType::kIQ4_XS:
-      case TensorType::kMXFP4: {
-        const Words4& levels = layout.levels;
-        const uint32_t word = code < 4 ? levels.x : code < 8 ? levels.y : code < 12 ? levels.z : levels.w;
-        code = static_cast<int8_t>(word >> (code % 4 * 8));
-        break;
-      }
       default: break;
     }
     return static_cast<float>(code);
@@ -260,8 +264,10 @@ struct PackedRow {
         return half_at(group + 128, place) * static_cast<float>(group[within * 64 + place * 4 + k / 32] - 128) * code;
       case Numbers::kSigned16:
         return half_at(group + 256, place) * static_cast<float>(group[within * 128 + place * 8 + k / 16] - 128) * code;
+      case Numbers::kScale16: return nvfp4_step(group[place * 8 + k / 16]) * code;
       case Numbers::kNibbles: {
         const int number = group[within * 128 + place * 8 + k / 16];
+        if (layout.type != TensorType::kQ2_K) return half_at(group + 256, place * 2) * (code - 1);   // ternary digits
         return half_at(group + 256, place * 2) * static_cast<float>(number & 15) * code -
                half_at(group + 256, place * 2 + 1) * static_cast<float>(number >> 4);
       }
@@ -288,7 +294,7 @@ void pack_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned 
   const int64_t pieces = (layout.tile_bytes / 4 + kThreads * 4 - 1) / (kThreads * 4);
   const dim3 grid{static_cast<unsigned>(tiles), static_cast<unsigned>(pieces < 64 ? pieces : 64), 1};
   launch(runtime, pack_kernel, grid, kThreads, 0, layout, static_cast<int>(traits.block_values),
-         static_cast<int>(traits.block_bytes), file_rows, n_rows, data + first_row / kTileRows * layout.tile_bytes);
+         static_cast<int>(packed_from_bytes(layout.type)), file_rows, n_rows, data + first_row / kTileRows * layout.tile_bytes);
 }
 
 void embed_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* data, const int32_t* tokens,

@@ -114,7 +114,7 @@ class Bringer {
 
 // Each warp a segment of K; `depth` chunks are on their way.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
-__global__ void __launch_bounds__(kFewThreads, nt > 1 && S == QuantShape::kU3 ? 1 : 2) few_kernel(const QuantProduct product) {
+__global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 2 ? 1 : 2) few_kernel(const QuantProduct product) {
   let_next_start();
   if (product.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
   using Shared = FewShared<mt, nt>;

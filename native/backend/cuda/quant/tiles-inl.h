@@ -47,6 +47,12 @@ MONOLITH_DEVICE uint32_t look_up(const Words4& levels, uint32_t codes) {
   return choose_bytes(lower, upper, 0x3210u | (codes >> 1 & 0x4444u));
 }
 
+// Four of eight levels, by bytes' codes.
+MONOLITH_DEVICE uint32_t look_up8(const Words4& levels, uint32_t codes) {
+  const uint32_t pairs = codes | codes >> 4;   // nibbles of bytes 0 and 2
+  return choose_bytes(levels.x, levels.y, choose_bytes(pairs, 0, 0x4420u));
+}
+
 // bits << n, or >> -n.
 MONOLITH_DEVICE uint32_t shifted(uint32_t bits, int n) { return n >= 0 ? bits << (n & 31) : bits >> (-n & 31); }
 
@@ -63,10 +69,11 @@ MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& le
     if (form.low_bits == 2) {
       a[m] = word_of(codes.low[0], j) >> (2 * m) & 0x03030303u;
       a[m] |= shifted(j < 2 ? codes.high.x : codes.high.y, 2 - (4 * (j % 2) + m)) & 0x04040404u;
+      if (S == QuantShape::kLevels3) a[m] = look_up8(levels, a[m]);
       continue;
     }
     const uint32_t word = word_of(codes.low[j / 2 % codes.kPieces], j % 2 * 2 + m / 2);
-    if (S == QuantShape::kLevels4) a[m] = look_up(levels, m % 2 == 0 ? word : word >> 16);
+    if (has_levels(S)) a[m] = look_up(levels, m % 2 == 0 ? word : word >> 16);
     if (S == QuantShape::kS4) a[m] = (m % 2 == 0 ? word << 4 : word) & 0xf0f0f0f0u;
     if (S == QuantShape::kU4 || S == QuantShape::kU5) a[m] = (m % 2 == 0 ? word : word >> 4) & 0x0f0f0f0fu;
     if (S == QuantShape::kU5) a[m] |= shifted(j < 2 ? codes.high.x : codes.high.y, 4 - (4 * (j % 2) + m)) & 0x10101010u;
@@ -114,6 +121,7 @@ MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
 //   kSigned32        four scales; d
 //   kSigned16        eight scales; d
 //   kNibbles         eight pairs; d, d_min
+//   kScale16         eight scales
 struct ReadyNumbers {
   uint32_t of_row[2][4];
   Unit d[2], d_min[2];
@@ -134,7 +142,9 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
     n.of_row[1][from] = words.z;
     n.of_row[1][from + 1] = words.w;
   };
-  if constexpr (form_of(S).step == 16) {
+  if constexpr (N == Numbers::kScale16) {
+    put(load4(numbers + int64_t{chunk} * layout.number_bytes + g * 16), 0);
+  } else if constexpr (form_of(S).step == 16) {
     const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes;
     put(load4(group + chunk % 2 * 128 + g * 16), 0);
     if constexpr (N == Numbers::kNibbles) {
@@ -234,7 +244,10 @@ MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half
   if constexpr (form.step == 16) {
     const uint32_t bytes = words[j / 2];
     const int at = j % 2 * 2 + half;
-    if constexpr (N == Numbers::kNibbles) {
+    if constexpr (N == Numbers::kScale16) {
+      // As a float's first bits, below 1: 2^119 makes it nvfp4_step(), of small scales too, which are subnormal.
+      of.step = as_float((bytes >> (8 * at) & 0x7fu) << 20) * (0x1p119f * kUnshifted<S>);
+    } else if constexpr (N == Numbers::kNibbles) {
       of.step = times(biased_byte(bytes & 0x0f0f0f0fu, at, biased), numbers.d[r]);
       of.floor = times(biased_byte(bytes >> 4 & 0x0f0f0f0fu, at, biased), numbers.d_min[r]);
     } else {

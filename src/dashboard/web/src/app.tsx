@@ -33,6 +33,7 @@ import { SignIn } from './pages/sign-in.js';
 import { SignUp } from './pages/sign-up.js';
 import { Usage } from './pages/usage.js';
 import { VerifyEmail } from './pages/verify-email.js';
+import { nextPath } from './navigation.js';
 import { atLeast } from './roles.js';
 import type { Role } from '../../../wire/dashboard.js';
 import { useMe, useSession } from './session.js';
@@ -51,12 +52,6 @@ export function App(): ReactNode {
       </Switch>
     </Router>
   );
-}
-
-/** Where to go after the sign-in: the page that was asked for, if it is one of ours. */
-export function nextPath(search: string): string {
-  const next = new URLSearchParams(search).get('next') ?? '/';
-  return /^\/[a-z]/.test(next) ? next : '/';
 }
 
 function SignedOut({ children }: { children: ReactNode }): ReactNode {

@@ -39,3 +39,9 @@ export const NAVIGATION: readonly NavigationGroup[] = [
     { path: '/operator/usage', label: 'Total usage', icon: 'usage' },
   ] },
 ];
+
+/** Where to go after the sign-in: the page that was asked for, if it is one of ours. */
+export function nextPath(search: string): string {
+  const next = new URLSearchParams(search).get('next') ?? '/';
+  return /^\/[a-z]/.test(next) ? next : '/';
+}

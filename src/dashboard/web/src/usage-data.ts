@@ -15,7 +15,15 @@ const MOST_ROWS = 50_000;
 const HOUR_S = 3_600;
 const DAY_S = 86_400;
 
-export interface UsageAsk { from: string; to: string; bucket: UsageBucket; group_by: UsageGroup }
+export interface UsageAsk { from: string; to: string; bucket: UsageBucket; group_by: UsageGroup; models?: string; api_keys?: string }
+
+/** Days (UTC) as date fields give them, the last one included. Null: there is no such span. */
+export function customRange(first: string, last: string): { from: string; to: string; days: number } | null {
+  const from = Date.parse(`${first}T00:00:00Z`);
+  const to = Date.parse(`${last}T00:00:00Z`) + DAY_S * 1000;
+  const days = (to - from) / (DAY_S * 1000);
+  return Number.isFinite(days) && days >= 1 && days <= 3_660 ? { from: new Date(from).toISOString(), to: new Date(to).toISOString(), days } : null;
+}
 
 /** Up to now. */
 export function rangeOf(range: Range, now = Date.now()): { from: string; to: string } {
@@ -36,12 +44,16 @@ export async function loadUsage(path: string, ask: UsageAsk, signal: AbortSignal
   return rows;
 }
 
-export type Sums = Pick<UsageRowObject, 'requests' | 'errors' | 'rate_limited' | 'input_tokens' | 'cached_tokens' | 'output_tokens' | 'reasoning_tokens' | 'images'>;
-const SUMMED = ['requests', 'errors', 'rate_limited', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images'] as const;
+export type Sums = Pick<UsageRowObject, 'requests' | 'errors' | 'rate_limited' | 'input_tokens' | 'cached_tokens' | 'output_tokens' | 'reasoning_tokens' | 'images' | 'answered' | 'first_token_ms' | 'duration_ms' | 'decode_ms'> & { cost: number | null };
+const SUMMED = ['requests', 'errors', 'rate_limited', 'input_tokens', 'cached_tokens', 'output_tokens', 'reasoning_tokens', 'images', 'answered', 'first_token_ms', 'duration_ms', 'decode_ms'] as const;
 
 export function totalOf(rows: readonly UsageRowObject[]): Sums {
   const total = Object.fromEntries(SUMMED.map((name) => [name, 0])) as unknown as Sums;
-  for (const row of rows) for (const name of SUMMED) total[name] += row[name];
+  total.cost = null;
+  for (const row of rows) {
+    for (const name of SUMMED) total[name] += row[name];
+    if (row.cost !== null) total.cost = (total.cost ?? 0) + row.cost;
+  }
   return total;
 }
 
@@ -78,6 +90,7 @@ export const MEASURES = [
   { value: 'input', label: 'Input tokens', of: (row: Sums) => row.input_tokens },
   { value: 'cached', label: 'Cached input tokens', of: (row: Sums) => row.cached_tokens },
   { value: 'output', label: 'Output tokens', of: (row: Sums) => row.output_tokens },
+  { value: 'cost', label: 'Cost', of: (row: Sums) => row.cost ?? 0 },
   { value: 'errors', label: 'Errors and rate-limited', of: (row: Sums) => row.errors + row.rate_limited },
 ] as const;
 export type Measure = (typeof MEASURES)[number]['value'];
@@ -94,4 +107,17 @@ export function seriesOf(rows: readonly UsageRowObject[], times: readonly number
     if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
   }
   return lines;
+}
+
+/** Means over those requests that said anything; null: none did. */
+export const firstTokenMs = (sums: Sums): number | null => (sums.answered === 0 ? null : sums.first_token_ms / sums.answered);
+export const durationMs = (sums: Sums): number | null => (sums.answered === 0 ? null : sums.duration_ms / sums.answered);
+/** Of one answer, once it has begun. */
+export const tokensPerSecond = (sums: Sums): number | null => (sums.decode_ms <= 0 ? null : Math.max(0, sums.output_tokens - sums.answered) * 1000 / sums.decode_ms);
+
+/** 12.34 EUR; small sums with more places. */
+export function money(amount: number | null, currency: string): string {
+  if (amount === null) return '–';
+  const places = amount > 0 && amount < 0.01 ? 6 : amount < 10 ? 4 : 2;
+  return `${amount.toLocaleString('en-US', { minimumFractionDigits: 2, maximumFractionDigits: places })} ${currency}`.trim();
 }

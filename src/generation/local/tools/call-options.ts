@@ -29,6 +29,7 @@ export function callOptions(request: ToolRequest, syntax: ToolSyntax, grammars: 
     prefixes: isFree ? [] : headsOf(names, syntax),
     ...(isFree ? {} : { grammars: names.map((name) => grammars.get(name) ?? null) }),
     ...(binds && syntax.several !== undefined ? { next: request.parallelToolCalls ? nextCalls(names, syntax.several) : [], end: syntax.several.end } : {}),
+    ...(syntax.answer === undefined || required ? {} : { answer: syntax.answer }),
     ...(syntax.endsItself === true ? { endsItself: true } : {}),
     required, forbidden: false,
   };

@@ -16,6 +16,7 @@ export interface CallSyntax {
   readonly bare: boolean;
   readonly separators: string;                   // characters that may stand between calls
   readonly skipped?: readonly string[];          // texts that may: what ends a call, and not the section
+  readonly answer?: string;                      // behind `open`: what follows is no call, but content
   /** What reads a call that begins with this character; null if none does. */
   reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
 }
@@ -98,9 +99,16 @@ export class CallStream {
   }
 
   #between(): boolean {
-    const { open, close, separators } = this.syntax;
+    const { open, close, separators, answer } = this.syntax;
     const first = this.#text[this.#at] as string;
     if (this.#text.startsWith(open, this.#at)) {
+      const said = answer === undefined ? '' : this.#text.substr(this.#at + open.length, answer.length);
+      if (said === answer) {
+        this.#raw = '';
+        this.#state = 'content';
+        return this.#skip(open.length + said.length);
+      }
+      if (answer?.startsWith(said) === true) return false;
       this.#raw += open;
       this.#afterCall = false;
       return this.#skip(open.length);

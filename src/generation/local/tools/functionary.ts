@@ -1,23 +1,47 @@
-// <function=get_weather>{...}</function>
+// <function=get_weather>{...}</function>      Functionary 3.1
 //
-// Functionary 3.1, and what Llama 3.1 was taught for tools of one's own: JSON between tags. With parameters in tags of
-// their own, and around them a marker, it is xml.ts's.
+// >>>get_weather                              Functionary 3.2
+// {...}
+//
+// In 3.2 an answer's text has a recipient too, all; the prompt ends with the first of these markers, which is taken from it
+// where something may be called.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
 const OPEN = '<function=', CLOSE = '</function>';
 
-const header = headerOf([new RegExp(`^(${NAME})`), '>']);
+const tagHeader = headerOf([new RegExp(`^(${NAME})`), '>']);
 
 export const FUNCTIONARY: ToolSyntax = {
   name: 'functionary', open: OPEN, close: CLOSE, bare: false, separators: '', engineOpen: OPEN,
-  reader: (first, tools, sink) => (/[A-Za-z0-9_.-]/.test(first) ? new HeadedCall(header, tools, sink) : null),
+  reader: (first, tools, sink) => (/[A-Za-z0-9_.-]/.test(first) ? new HeadedCall(tagHeader, tools, sink) : null),
   head: (tool) => `${tool}>`,
   tail: CLOSE,
   write: (calls) => calls.map((call) => `${OPEN}${call.name}>${call.arguments}${CLOSE}`).join('\n'),
 };
 
+const TO = '>>>', ALL = 'all\n';
+
+const lineHeader = headerOf([new RegExp(`^(${NAME})`), '\n']);
+
+export const FUNCTIONARY_NAMED: ToolSyntax = {
+  name: 'functionary-named', open: TO, close: '', bare: false, separators: '', answer: ALL, engineOpen: TO,
+  reader: (first, tools, sink) => (/[A-Za-z0-9_.-]/.test(first) ? new HeadedCall(lineHeader, tools, sink) : null),
+  head: (tool) => `${tool}\n`,
+  tail: '', endsItself: true,
+  write: (calls) => calls.map((call) => `${TO}${call.name}\n${call.arguments}`).join(''),
+};
+
 export const functionary: SyntaxFamily = {
   usual: FUNCTIONARY,
-  recognize: ({ before, after, behind }) => (before.endsWith(OPEN) && /^>\s*\{/.test(after) && /^\s*<\/function>/.test(behind) ? FUNCTIONARY : null),
+  recognize({ before, after, behind }) {
+    if (before.endsWith(OPEN) && /^>\s*\{/.test(after) && /^\s*<\/function>/.test(behind)) return FUNCTIONARY;
+    return before.endsWith(TO) && /^\n\s*\{/.test(after) ? FUNCTIONARY_NAMED : null;
+  },
 };
+
+/** A prompt that ends with the marker of a recipient: without it where the model may choose one, else with that of a text. */
+export function withRecipient(prompt: string, { open, answer }: Pick<ToolSyntax, 'open' | 'answer'>, mayCall: boolean): string {
+  if (answer === undefined || !prompt.endsWith(open)) return prompt;
+  return mayCall ? prompt.slice(0, -open.length) : prompt + answer;
+}

@@ -9,7 +9,7 @@
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/ops.h"
 #include "check.h"
-#include "support/recurrent.h"
+#include "support/recurrence_cases.h"
 
 using namespace monolith;
 using namespace monolith::testing;

@@ -52,8 +52,29 @@ double rounded(double x, KvType type) {
   return type == KvType::kF16 ? half_to_float(float_to_half(static_cast<float>(x))) : x;
 }
 
+// Rows that see one another, as those of an image may; none where the end is 0.
+struct Span {
+  int begin = 0, end = 0;
+  int last_seen(int position) const { return position >= begin && position < end ? end - 1 : position; }
+};
+
+// Pieces of up to `most` rows of a sequence of `n`; a span is one piece.
+std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pages) {
+  std::vector<Segment> segments;
+  for (int at = 0; at < n;) {
+    const bool inside = at >= span.begin && at < span.end;
+    int end = inside ? span.end : std::min(at + most, n);
+    if (at < span.begin) end = std::min(end, span.begin);
+    Segment segment{0, end - at, at, pages};
+    if (inside) segment.seen_end = span.end;
+    segments.push_back(segment);
+    at = end;
+  }
+  return segments;
+}
+
 // What a row at `position` gives that attends to keys [n][key] with values [n][value], by the definition.
-std::vector<double> attend(const std::vector<double>& q, int position, const std::vector<std::vector<double>>& keys,
+std::vector<double> attend(const std::vector<double>& q, int position, const Span& span, const std::vector<std::vector<double>>& keys,
                            const std::vector<std::vector<double>>& values, const AttentionParams& params) {
   int first = 0;
   if (params.chunked) first = position - position % params.window;
@@ -61,14 +82,14 @@ std::vector<double> attend(const std::vector<double>& q, int position, const std
   const double scale = params.scale * (1 + params.temperature_scale * std::log(1.0 + (position + params.temperature_offset) / params.temperature_length));
   std::vector<double> weights, out(values[0].size());
   double top = -1e300, sum = 0;
-  for (int p = first; p <= position; ++p) {
+  for (int p = first; p <= span.last_seen(position); ++p) {
     double score = 0;
     for (size_t d = 0; d < q.size(); ++d) score += q[d] * keys[static_cast<size_t>(p)][d];
     weights.push_back(score * scale);
     top = std::max(top, weights.back());
   }
   for (double& weight : weights) sum += weight = std::exp(weight - top);
-  for (int p = first; p <= position; ++p)
+  for (int p = first; p <= span.last_seen(position); ++p)
     for (size_t d = 0; d < out.size(); ++d)
       out[d] += weights[static_cast<size_t>(p - first)] / sum * values[static_cast<size_t>(p)][d];
   return out;
@@ -85,6 +106,7 @@ using enum cuda::emulator::Order;
 struct LatentShape {
   int n_heads, row, value, n_rows;
   KvType type;
+  Span span = {};
   std::string name() const {
     return std::to_string(n_heads) + " heads, rows of " + std::to_string(row) + " with values of " + std::to_string(value) +
            (type == KvType::kF32 ? ", f32" : type == KvType::kF16 ? ", f16" : type == KvType::kQ8_0 ? ", q8_0" : ", fp8");
@@ -117,8 +139,8 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
   const Floats frequency = frequencies(shared);
   const RopeParams rope{RopeStyle::kAdjacentPairs, shared, frequency.data(), 1.0f};
   Floats all;
-  for (int at = 0; at < n; at += way.piece) {
-    const int rows = std::min(way.piece, n - at), n_others = way.company ? 1 : 0;
+  for (Segment segment : pieces(n, way.piece, shape.span, pages.data())) {
+    const int at = segment.first_position, rows = segment.n_tokens, n_others = way.company ? 1 : 0;
     // A row of another sequence comes first.
     const auto some = [&](const Floats& from, size_t dim) {
       Floats numbers(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(dim) * n_others);
@@ -127,7 +149,8 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
     };
     std::vector<Segment> segments;
     if (way.company) segments.push_back({0, 1, 0, others.data()});
-    segments.push_back({n_others, rows, at, pages.data()});
+    segment.first_row = n_others;
+    segments.push_back(segment);
     float* const queries = some(absorbed, wide);
     float* const kept = some(latents, size_t(shape.row));
     float* const out = put(Floats(size_t(rows + 1) * out_dim, NAN).data(), size_t(rows + 1) * out_dim);
@@ -148,6 +171,7 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
 TEST(cuda_latents_match_the_definition_however_cut) {
   const LatentShape shapes[] = {{2, 48, 32, 40, KvType::kF32},  {17, 72, 64, 21, KvType::kF16}, {5, 96, 64, 30, KvType::kQ8_0},
                                 {3, 48, 40, 20, KvType::kFp8},  {2, 34, 32, 300, KvType::kF32}, {3, 576, 512, 18, KvType::kF16},
+                                {2, 48, 32, 40, KvType::kF32, {12, 33}},
                                 {1, 700, 640, 17, KvType::kF32}};
   for (const LatentShape& shape : shapes) {
     const int shared = shape.row - shape.value, n = shape.n_rows;
@@ -168,7 +192,7 @@ TEST(cuda_latents_match_the_definition_however_cut) {
         std::vector<double> query(absorbed.begin() + index * shape.row, absorbed.begin() + (index + 1) * shape.row);
         for (int d = 0; d < shared; ++d) query[size_t(shape.value + d)] = q[size_t(index * (kOwn + shared) + kOwn + d)];
         rotate_exactly(shared, p, query.data() + shape.value);
-        const std::vector<double> expected = attend(query, p, rows, values, kLatentParams);
+        const std::vector<double> expected = attend(query, p, shape.span, rows, values, kLatentParams);
         for (int d = 0; d < shape.value; ++d) {
           const double error = std::abs(got[size_t(index * shape.value + d)] - expected[size_t(d)]);
           if (!(error <= worst)) worst = error;
@@ -286,6 +310,7 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
     int key, value;
     KvType type;
     AttentionParams params;
+    Span span = {};
   };
   const Kind kinds[] = {
       {48, 32, KvType::kF32, {.scale = 0.2f}},
@@ -295,6 +320,11 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 24, .chunked = true}},
       {40, 40, KvType::kF32, {.scale = 0.2f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
+      // An image: by the plain kernel and on tensor cores; fewer rows than a tile, and a window that begins within them.
+      {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
+      {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
+      {64, 64, KvType::kF16, {.scale = 0.1f, .window = 8}, {21, 33}},
+      {64, 64, KvType::kQ8_0, {.scale = 0.1f}, {0, 2}},
   };
   constexpr int kRows = 60, kHeads = 4, kKvHeads = 2;
   for (const Kind& kind : kinds) {
@@ -307,16 +337,15 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
       CHECK(backend.reserve(kRows, kHeads * std::max(key, value), kRows, std::max(key, value)).ok());
       auto cache = backend.kv_cache({{{StateKind::kKeysAndValues, kKvHeads, key, value, 0}}, 5, kind.type});
       CHECK(cache.ok());
-      const int32_t pages[] = {3, 0, 4, 1};
+      const int32_t page_table[] = {3, 0, 4, 1};
       const auto put = [&](const float* from, int count) {
         float* const at = *backend.allocate(count);
         backend.write_floats(at, from, count);
         return at;
       };
       Floats all;
-      for (int at = 0; at < kRows; at += piece) {
-        const int n = std::min(piece, kRows - at);
-        const Segment segment{0, n, at, pages};
+      for (const Segment& segment : pieces(kRows, piece, kind.span, page_table)) {
+        const int at = segment.first_position, n = segment.n_tokens;
         float* const queries = put(q.data() + at * kHeads * key, n * kHeads * key);
         const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
         backend.rope_and_store(none, {&segment, 1}, queries, kHeads * key, kHeads, put(k.data() + at * kKvHeads * key, n * kKvHeads * key),
@@ -344,7 +373,7 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
       for (int p = 0; p < kRows; ++p) {
         const int at = p * kHeads + head;
         const std::vector<double> expected =
-            attend({q.begin() + at * key, q.begin() + (at + 1) * key}, p, keys, values, kind.params);
+            attend({q.begin() + at * key, q.begin() + (at + 1) * key}, p, kind.span, keys, values, kind.params);
         for (int d = 0; d < value; ++d) {
           const double error = std::abs(got[size_t(at * value + d)] - expected[size_t(d)]);
           if (!(error <= worst)) worst = error;
@@ -353,7 +382,7 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
     }
     const double tolerance = kind.type == KvType::kF32 ? 2e-5 : kind.type == KvType::kF16 ? 5e-3 : 0.1;
     const std::string what = "keys of " + std::to_string(key) + ", values of " + std::to_string(value) + ", window " +
-                             std::to_string(kind.params.window) + ", temperature " + std::to_string(kind.params.temperature_scale);
+                             std::to_string(kind.params.window) + ", span to " + std::to_string(kind.span.end) + ", temperature " + std::to_string(kind.params.temperature_scale);
     if (!(worst <= tolerance)) check::fail(__FILE__, __LINE__, what + ": off by " + std::to_string(worst));
     for (const int piece : {1, 23})
       if (!same_bits(run(piece), got)) check::fail(__FILE__, __LINE__, what + ": other bits in pieces of " + std::to_string(piece));

@@ -317,12 +317,19 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
   for (const float base : {1.0f, 0.25f}) {   // another model's, at the same address
     REQUIRE(backend.reserve(4, 64, 32, kDim).ok());
     for (int i = 0; i < kHalf; ++i) frequencies[i] = base / static_cast<float>(i + 1);
-    const RopeParams rope{RopeStyle::kHalves, kDim, frequencies};
-    const Segment sent[] = {{0, 1, 7, pages}};
+    const uint8_t axes[kHalf] = {0, 2, 1, 2};   // of M-RoPE: which of three numbers each pair turns by
+    const bool three = base < 1;
+    const RopeParams rope{RopeStyle::kHalves, kDim, frequencies, 1.0f, three ? axes : nullptr};
+    // The three numbers of position p, where it brings its own.
+    const auto place_of = [](int p) { return RopePosition{p + 2, 3 * p, p + 11}; };
+    const RopePosition own[] = {place_of(7)};
+    const Segment sent[] = {{.first_row = 0, .n_tokens = 1, .first_position = 7, .pages = pages, .rope_positions = three ? own : nullptr}};
     const std::span<const Segment> lists[] = {sent};
     backend.begin_step({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = 4});
     for (const int position : {3, 20, 7}) {
-      const Segment unsent[] = {{0, 1, position, pages}};
+      const bool brings = three && position != 20;
+      const RopePosition place = brings ? place_of(position) : RopePosition{position, position, position};
+      const Segment unsent[] = {{.first_row = 0, .n_tokens = 1, .first_position = position, .pages = pages, .rope_positions = brings ? &place : nullptr}};
       const std::span<const Segment> list = position == 7 ? std::span<const Segment>(sent) : unsent;
       Floats x(kDim, 0.0f);
       std::fill_n(x.begin(), kHalf, 1.0f);
@@ -336,7 +343,8 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
       backend.read_floats(x.data(), q, kDim);
       CHECK(std::memcmp(alone.data(), x.data(), kDim * sizeof(float)) == 0);
       for (int i = 0; i < kHalf; ++i) {
-        const double angle = double{frequencies[i]} * position;
+        const int axis = three ? axes[i] : 0;
+        const double angle = double{frequencies[i]} * (axis == 0 ? place.time : axis == 1 ? place.height : place.width);
         CHECK(std::abs(x[static_cast<size_t>(i)] - std::cos(angle)) < 1e-5);
         CHECK(std::abs(x[static_cast<size_t>(kHalf + i)] - std::sin(angle)) < 1e-5);
       }

@@ -101,14 +101,14 @@ std::vector<Segment> with_pages(std::vector<Segment> segments) {
 template <typename Case>
 void check_cuts(Device& device, const Case& one, int rows, const std::string& what) {
   using enum cuda::emulator::Order;
-  const std::vector<float> expected = device.run(one, with_pages(pieces_of(rows, {}, false)));
+  const std::vector<float> expected = device.run(one, with_pages(pieces(rows, {}, false)));
   const std::vector<float> state = device.state(0);
   for (const auto order : {kAscending, kShuffled})
     for (const std::vector<int>& cuts : {std::vector<int>{rows / 3, 2 * rows / 3}, {1}, {rows - 1}, {1, 2, 3}})
       for (const bool apart : {false, true}) {
         cuda::emulator::set_order(order);
         device.forget();
-        const std::vector<Segment> segments = with_pages(pieces_of(rows, cuts, apart));
+        const std::vector<Segment> segments = with_pages(pieces(rows, cuts, apart));
         if (!same_bits(device.run(one, segments), expected)) check::fail(__FILE__, __LINE__, what + ": other bits in rows");
         if (!same_bits(device.state(segments.back().state_to), state)) check::fail(__FILE__, __LINE__, what + ": another state");
         CHECK(device.state(5).front() == kNobodys);
@@ -126,11 +126,11 @@ TEST(cuda_convolutions_give_the_processors_bits) {
         const ConvolutionCase one(n_channels, n_taps, plain, rows);
         const std::string what = std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps";
         Device device(std::max<int64_t>(one.convolution.state_floats(), 1));
-        const std::vector<float> got = device.run(one, with_pages(pieces_of(rows, {}, false)));
+        const std::vector<float> got = device.run(one, with_pages(pieces(rows, {}, false)));
         check_near(got, one.expected(), 1e-4, what);
         ThreadPool pool(1);
         std::vector<float> processors = one.x, state(static_cast<size_t>(std::max<int64_t>(one.convolution.state_floats(), 1)));
-        cpu_ops(CpuIsa::kPlain).convolve(pool, one.convolution, pieces_of(rows, {}, false),
+        cpu_ops(CpuIsa::kPlain).convolve(pool, one.convolution, pieces(rows, {}, false),
                                          {state.data(), one.convolution.state_floats()}, processors.data(), one.stride);
         CHECK(same_bits(got, processors));
         if (n_taps > 1) CHECK(same_bits(device.state(0), state));
@@ -144,13 +144,13 @@ TEST(cuda_delta_rule_matches_double_however_cut) {
     const DeltaCase one(shape, rows);
     const std::string what = "keys of " + std::to_string(shape.key_dim);
     Device device(one.rule.state_floats());
-    check_near(device.run(one, with_pages(pieces_of(rows, {}, false))), one.expected(), 2e-5, what);
+    check_near(device.run(one, with_pages(pieces(rows, {}, false))), one.expected(), 2e-5, what);
     check_cuts(device, one, rows, what);
   }
   // The widest, which has another kernel.
   const DeltaCase wide({1, 1, 200, 20, false, true}, 9);
   Device device(wide.rule.state_floats());
-  check_near(device.run(wide, with_pages(pieces_of(9, {4}, false))), wide.expected(), 2e-5, "keys of 200");
+  check_near(device.run(wide, with_pages(pieces(9, {4}, false))), wide.expected(), 2e-5, "keys of 200");
 }
 
 TEST(cuda_state_space_matches_double_however_cut) {
@@ -165,7 +165,7 @@ TEST(cuda_state_space_matches_double_however_cut) {
     const std::vector<double> expected = one.expected();
     double largest = 1;
     for (const double value : expected) largest = std::max(largest, std::abs(value));
-    check_near(device.run(one, with_pages(pieces_of(rows, {}, false))), expected, 2e-6 * largest, what);
+    check_near(device.run(one, with_pages(pieces(rows, {}, false))), expected, 2e-6 * largest, what);
     check_cuts(device, one, rows, what);
   }
 }

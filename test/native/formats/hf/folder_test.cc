@@ -32,6 +32,7 @@ struct Parts {
       R"({"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<tool>","special":false}],
           "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
           "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})";
+  std::string ranks = "";   // of tiktoken.model
   std::string settings = R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
   std::string generation = R"({"eos_token_id":[3,2]})";
   std::vector<SafetensorData> tensors = {{"model.embed_tokens.weight", "F32", {6, 4}, floats(24, 0, 1)},
@@ -45,6 +46,7 @@ std::unique_ptr<GgufFile> open(const Parts& parts, std::string* error = nullptr)
   const ScratchFolder folder;
   folder.write("config.json", parts.config);
   if (!parts.tokenizer.empty()) folder.write("tokenizer.json", parts.tokenizer);
+  if (!parts.ranks.empty()) folder.write("tiktoken.model", parts.ranks);
   if (!parts.settings.empty()) folder.write("tokenizer_config.json", parts.settings);
   if (!parts.generation.empty()) folder.write("generation_config.json", parts.generation);
   if (!parts.tensors.empty()) folder.write("model.safetensors", safetensors_of(parts.tensors));
@@ -134,6 +136,23 @@ TEST(the_magnitude_of_yarn_is_the_checkpoints) {
 }
 
 // As Python writes them: harmless where nobody asks for them.
+// modeling_phimoe.py
+TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
+  Parts parts;
+  replace(parts.config, "LlamaForCausalLM", "PhiMoEForCausalLM");
+  replace(parts.config, "\"hidden_size\"", "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"rope_scaling\":{\"type\":\"longrope\","
+          "\"short_factor\":[1,2],\"long_factor\":[3,4],\"short_mscale\":1.25,\"long_mscale\":1.25,\"original_max_position_embeddings\":16},\"hidden_size\"");
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK_EQ(**file->number("phimoe.rope.scaling.attn_factor"), 1.25);
+  CHECK_EQ(stated(*file, "phimoe.rope.scaling.original_context_length"), uint64_t{16});
+  CHECK(values_of(*file, "rope_factors_long.weight") == (std::vector<float>{3, 4}));
+  expect_refused([&](Parts& p) {
+    p = parts;
+    replace(p.config, "\"short_mscale\":1.25", "\"short_mscale\":1.5");
+  }, "short_mscale' is not the 'long_mscale'");
+}
+
 TEST(infinity_and_no_number_are_read_in_settings) {
   Parts parts;
   replace(parts.config, "\"hidden_size\"", "\"time_step_limit\":[0.0,Infinity,-Infinity,NaN],\"note\":\"NaN \\\"Infinity\",\"hidden_size\"");
@@ -193,6 +212,68 @@ TEST(fused_experts_come_apart) {
   REQUIRE(file != nullptr);
   CHECK(values_of(*file, "blk.0.ffn_gate_exps.weight") == (std::vector<float>{0, 1, 4, 5}));
   CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{2, 3, 6, 7}));
+}
+
+// MiMo-V2-Flash
+TEST(windowed_layers_of_mimo_turn_by_a_base_of_their_own) {
+  Parts parts;
+  replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");
+  replace(parts.config, "\"hidden_size\"", "\"rope_theta\":5000000,\"swa_rope_theta\":12345,\"hybrid_layer_pattern\":[1],\"sliding_window\":8,"
+          "\"swa_num_key_value_heads\":1,\"v_head_dim\":4,\"layernorm_epsilon\":1e-5,\"n_routed_experts\":2,\"num_experts_per_tok\":1,"
+          "\"moe_intermediate_size\":4,\"moe_layer_freq\":[0],\"scoring_func\":\"sigmoid\",\"hidden_size\"");
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK_EQ(**file->number("mimo2.rope.freq_base"), 5000000.0);
+  CHECK_EQ(**file->number("mimo2.rope.freq_base_swa"), 12345.0);
+}
+
+namespace {
+
+// "a", "b", "ab", " ", "aba" and " ab" by rank, and two tokens behind them.
+Parts kimi() {
+  Parts parts;
+  parts.tokenizer = "";
+  parts.ranks = "YQ== 0\nYg== 1\nYWI= 2\nIA== 3\nYWJh 4\nIGFi 5\n";
+  parts.settings = R"({"bos_token":"[BOS]","auto_map":{"AutoTokenizer":["tokenization_kimi.TikTokenTokenizer",null]},)"
+                   R"("added_tokens_decoder":{"6":{"content":"[BOS]","special":true},"8":{"content":"[x]","special":false}}})";
+  parts.generation = R"({"eos_token_id":6})";
+  parts.tensors[0] = {"model.embed_tokens.weight", "F32", {10, 4}, floats(40, 0, 1)};
+  return parts;
+}
+
+}  // namespace
+
+TEST(kimi_folders_have_tokens_by_rank) {
+  const auto file = open(kimi());
+  REQUIRE(file != nullptr);
+  auto tokenizer = Tokenizer::load(*file);
+  REQUIRE(tokenizer.ok());
+  const auto ids = [&](std::string_view text) {
+    std::vector<TokenId> out;
+    (*tokenizer)->encode(text, {.add_special = true, .parse_special = true}, out);
+    return out;
+  };
+  using Ids = std::vector<TokenId>;
+  CHECK(ids("abab") == (Ids{2, 2}));      // "ab" ranks before "aba"
+  CHECK(ids("aba") == (Ids{4}));
+  CHECK(ids("b ab[x]a[BOS]") == (Ids{1, 5, 8, 0, 6}));
+  CHECK_EQ((*tokenizer)->n_vocab(), 10);
+  CHECK((*tokenizer)->kind(7) == TokenKind::kUnused && (*tokenizer)->kind(8) == TokenKind::kUserDefined);
+  CHECK_EQ((*tokenizer)->bos(), 6);
+
+  const auto refused = [](std::string_view from, std::string_view to, const std::string& part) {
+    expect_refused([&](Parts& p) {
+      p = kimi();
+      replace(p.ranks.find(from) != p.ranks.npos ? p.ranks : p.settings, from, to);
+    }, part);
+  };
+  refused("YWI= 2", "YWI= 3", "tiktoken.model: line 3 has the rank '3', expected 2");
+  refused("YWI= 2", "YWI 2", "tiktoken.model: line 3 is no token in base64 and its rank");
+  refused("YWI= 2", "YWI=", "tiktoken.model: line 3 is no token");
+  refused("IA== 3", "YQ== 3", "tiktoken.model: has the token of rank 3 twice");
+  refused("tokenization_kimi", "tokenization_other", "'auto_map' names 'tokenization_other.TikTokenTokenizer'");
+  refused("\"6\":", "\"six\":", "has no id and content");
+  refused("\"6\":", "\"5\":", "gives the id 5 to");
 }
 
 TEST(special_tokens_take_white_space_with_them) {

@@ -232,6 +232,30 @@ Folder fp8(Scales kind, const char* scale_type) {
   return folder;
 }
 
+// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize), compressed-tensors' fp4_quantized.py.
+Folder fp4(bool compressed) {
+  constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  Folder folder{compressed ? R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized","config_groups":{"group_0":{)"
+                             R"("weights":{"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}})"
+                           : R"({"quant_method":"modelopt","quant_algo":"NVFP4","group_size":16})"};
+  const float factor = compressed ? 1234.5f : 0.00071f;
+  std::vector<uint8_t> codes, scales;
+  for (int64_t i = 0; i < kOut * kIn / 2; ++i) codes.push_back(static_cast<uint8_t>(below(256)));
+  for (int64_t i = 0; i < kOut * kIn / 16; ++i) scales.push_back(static_cast<uint8_t>(below(127)));
+  for (int64_t i = 0; i < kOut * kIn; ++i) {
+    const int code = codes[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
+    const float scale = e4m3_to_float(scales[static_cast<size_t>(i / 16)]);
+    const float number = code & 8 ? -kNumbers[code & 7] : kNumbers[code & 7];
+    folder.want.push_back(number * (compressed ? scale / factor : scale * factor));
+  }
+  const std::string stem = kStem;
+  folder.tensors = {{stem + (compressed ? ".weight_packed" : ".weight"), "U8", {kOut, kIn / 2}, bytes_of(codes)},
+                    {stem + ".weight_scale", "F8_E4M3", {kOut, kIn / 16}, bytes_of(scales)},
+                    {stem + (compressed ? ".weight_global_scale" : ".weight_scale_2"), "F32", {1}, bytes_of(std::vector<float>{factor})},
+                    {stem + (compressed ? ".input_global_scale" : ".input_scale"), "F32", {1}, bytes_of(std::vector<float>{3})}};
+  return folder;
+}
+
 // compressed-tensors: a scale for each row.
 Folder fp8_by_row() {
   Folder folder = fp8(Scales::kAny, "F32");
@@ -267,6 +291,11 @@ TEST(fp8_checkpoints_hold_what_their_blocks_say) {
   expect_values(fp8_by_row(), TensorType::kF32, "a scale for each row");
 }
 
+TEST(nvfp4_checkpoints_hold_what_their_blocks_say) {
+  expect_values(fp4(false), TensorType::kF32, "ModelOpt");
+  expect_values(fp4(true), TensorType::kF32, "compressed-tensors");
+}
+
 TEST(gptq_checkpoints_hold_what_their_groups_say) {
   for (const bool second : {false, true}) {
     const std::string what = second ? "second format: " : "first format: ";
@@ -288,6 +317,18 @@ TEST(compressed_tensors_hold_what_their_groups_say) {
   expect_values(compressed({4, 32, Zeros::kMiddle}), TensorType::kQ4_0, "symmetric");
   expect_values(compressed({4, 32, Zeros::kAny}), TensorType::kQ5_0, "with zeros");
   expect_values(compressed({8, 64, Zeros::kMiddle}), TensorType::kQ8_0, "8 bits");
+}
+
+// ModelOpt's FP8 has one scale for a matrix.
+TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
+  Folder folder = fp8(Scales::kAny, "F32");
+  folder.quantization = R"({"quant_method":"modelopt","quant_algo":"FP8"})";
+  const float scale = 0.037f;
+  folder.tensors[1] = {std::string(kStem) + ".weight_scale", "F32", {}, bytes_of(std::vector<float>{scale})};
+  folder.tensors.push_back({std::string(kStem) + ".input_scale", "F32", {}, bytes_of(std::vector<float>{2})});
+  for (size_t i = 0; i < folder.want.size(); ++i)
+    folder.want[i] = e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[i])) * scale;
+  expect_values(folder, TensorType::kF32, "one scale");
 }
 
 // Floats that a matrix is held by are stored as smaller types on demand, as those of any checkpoint.
@@ -322,6 +363,12 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
   expect_refused(f, setting("[128,128]", "[128]"), "'quantization_config.weight_block_size' is no list of two numbers");
   expect_refused(f, setting("[128,128]", "[64,128]"), at + ".weight_scale_inv' has the shape [2, 2], expected [3, 2]");
   expect_refused(f, setting(",\"weight_block_size\":[128,128]", ""), "no 'weight_block_size' is set");
+  const Folder m = fp4(false);
+  expect_refused(m, setting("NVFP4", "W4A8"), "'quantization_config.quant_algo' is 'W4A8' (read: NVFP4, FP8)");
+  expect_refused(m, drop(2), at + ".weight' is without its '" + kStem + ".weight_scale_2'");
+  expect_refused(m, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale'");
+  expect_refused(m, [](Folder& x) { x.tensors[1].shape = {kOut, kIn / 32}; x.tensors[1].bytes.resize(kOut * kIn / 32); }, at + ".weight_scale' has the shape [48, 4], expected [48, 8]");
+  expect_refused(m, [](Folder& x) { x.tensors[0].shape = {kOut * kIn / 2}; }, "which is no matrix of NVFP4");
   expect_refused(f, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale_inv'");
   expect_refused(g, drop(1), at + ".qweight' is without its '" + kStem + ".qzeros'");
   expect_refused(g, drop(2), at + ".qweight' is without its '" + kStem + ".scales'");
@@ -338,7 +385,7 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
 
 TEST(damaged_quantized_checkpoints_never_do_harm) {
   size_t accepted = 0;
-  for (const Folder& folder : {fp8(Scales::kAny, "F32"), gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false), awq({4, 32, Zeros::kAny}),
+  for (const Folder& folder : {fp8(Scales::kAny, "F32"), fp4(false), gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false), awq({4, 32, Zeros::kAny}),
                                compressed({4, 32, Zeros::kAny})}) {
     const std::string config = config_of(folder), whole = safetensors_of(with_table(folder.tensors));
     uint64_t head = 0;

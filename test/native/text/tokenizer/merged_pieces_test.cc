@@ -98,6 +98,18 @@ TEST(gemma4_files_merge_line_breaks_apart) {
            show({(*loaded)->find("a"), (*loaded)->find("\n\n"), (*loaded)->find("b")}));
 }
 
+TEST(sarvam_files_have_pieces_by_another_name) {
+  VocabularyFile file = with_merges();
+  file.model = "gpt2";
+  file.pre = "sarvam-moe";
+  const auto loaded = load(file);
+  REQUIRE(loaded.ok());
+  const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
+  CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({id("ab"), id("▁a")}));   // no space in front, no BOS
+  CHECK_EQ(show(encode(**loaded, "a\n\nb")), show({id("a"), id("\n\n"), id("b")}));
+  CHECK_EQ((*loaded)->decode(encode(**loaded, "a b ?")), std::string("a b ?"));
+}
+
 TEST(ids_that_are_not_there_have_no_default_where_the_file_says_so) {
   const auto usual = load(with_merges());
   REQUIRE(usual.ok());

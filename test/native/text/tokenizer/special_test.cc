@@ -180,6 +180,17 @@ TEST(ends_of_generation_come_from_keys_and_spellings) {
   harmony.add("<|end|>", TokenKind::kControl);
   const TokenId call = harmony.add("<|call|>", TokenKind::kControl);
   CHECK_EQ(ends_of(harmony, -1, -1), show({last, call}));
+  // What begins the messages of Solar is text, where the vocabulary has all of it.
+  VocabularyFile solar = VocabularyFile::byte_level();
+  for (const char* part : {"<|begin|>", "<|think|>", "<|content|>"}) solar.add(part, TokenKind::kControl);
+  const auto other = load(solar);
+  solar.add("<|tool_calls|>", TokenKind::kControl);
+  const auto whole = load(solar);
+  REQUIRE(other.ok() && whole.ok());
+  for (const char* part : {"<|begin|>", "<|think|>", "<|content|>"}) {
+    CHECK((*other)->kind((*other)->find(part)) == TokenKind::kControl);
+    CHECK((*whole)->kind((*whole)->find(part)) == TokenKind::kUserDefined);
+  }
 }
 
 TEST(bos_and_eos_follow_the_file_and_the_kind_of_tokenizer) {

@@ -10,6 +10,8 @@ import { EmptyState, Loaded } from '../components/states.js';
 import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
 import { count, percent, short } from '../format.js';
+import { PricePanel, usePrices } from '../operator/price-panel.js';
+import { money } from '../usage-data.js';
 
 type Total = Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> & { organization_id: string };
 interface Totals { rows: (Total & { name: string })[]; complete: boolean }
@@ -44,6 +46,7 @@ const sum = (rows: readonly Total[], of: (row: Total) => number): number => rows
 export function OperatorUsage(): ReactNode {
   const [days, setDays] = useState<Days>('30');
   const query = useQuery({ queryKey: ['operator', 'usage', days], queryFn: ({ signal }) => loadTotals(Number(days), signal) });
+  const prices = usePrices();
   return (
     <>
       <PageHeader title="Total usage" actions={
@@ -77,6 +80,7 @@ export function OperatorUsage(): ReactNode {
                     { key: 'input', header: 'Input', numeric: true, cell: (row) => short(row.input_tokens) },
                     { key: 'cached', header: 'Cached', numeric: true, cell: (row) => percent(row.input_tokens === 0 ? null : row.cached_tokens / row.input_tokens) },
                     { key: 'output', header: 'Output', numeric: true, cell: (row) => short(row.output_tokens) },
+                    ...(rows.some(({ cost }) => cost !== null) ? [{ key: 'cost', header: 'Cost', numeric: true, cell: ({ cost }: Total) => money(cost, prices.data?.currency ?? '') }] : []),
                   ]}
                 />
                 {!complete && <p className="hint panel-pad">Only the first {count(PAGES * PAGE_SIZE)} organizations are summed here; the operator API has all of them.</p>}
@@ -85,6 +89,7 @@ export function OperatorUsage(): ReactNode {
           );
         }}
       </Loaded>
+      <PricePanel prices={prices} />
     </>
   );
 }

@@ -17,6 +17,7 @@ import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { roleLabel } from '../roles.js';
 import { useMe, useSession } from '../session.js';
+import { LinkedSignIn } from './linked-sign-in.js';
 import { DeleteAccount, EmailDialog } from './own-account.js';
 import { SecondFactor } from './second-factor.js';
 
@@ -30,6 +31,7 @@ export function Profile(): ReactNode {
       <Person />
       <Password />
       <SecondFactor />
+      <LinkedSignIn />
       <Sessions />
       {organizations.length > 0 && (
         <Panel title="Organizations" flush>
@@ -108,7 +110,8 @@ function Password(): ReactNode {
     });
   };
   return (
-    <Panel title="Password" lead="Changing it ends your sessions on other devices.">
+    <Panel title="Password" lead={user.has_password ? 'Changing it ends your sessions on other devices.' : 'Your account has none. "Forgot your password?" at the sign-in sets one, by mail or by a link of the operator.'}>
+      {user.has_password && (
       <Form onSubmit={change} label="Change password">
         <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
         <div className="narrow stack">
@@ -118,6 +121,7 @@ function Password(): ReactNode {
         <FormError action={action} fields={['current_password', 'new_password']} />
         <div className="form-end"><Button type="submit" busy={action.busy} disabled={current === '' || next === ''}>Change password</Button></div>
       </Form>
+      )}
     </Panel>
   );
 }

@@ -1,4 +1,4 @@
-// Responses that requests asked to be stored: what there is, without its content, and erasing it.
+// Responses that are stored: what there is, the content of one, and erasing it.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -6,6 +6,7 @@ import type { StoredResponseObject } from '../../../../wire/dashboard.js';
 import { api } from '../api.js';
 import { Badge } from '../components/badge.js';
 import type { Tone } from '../components/badge.js';
+import { CopyButton } from '../components/copy.js';
 import { ConfirmDialog } from '../components/dialog.js';
 import { Icon } from '../components/icon.js';
 import { ListView, useList } from '../components/list.js';
@@ -14,6 +15,7 @@ import { EmptyState } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { useOrganization } from '../session.js';
+import { ResponseDialog } from './response-dialog.js';
 
 const TONES: Record<string, Tone> = { completed: 'ok', in_progress: 'accent', queued: 'accent', incomplete: 'warn', failed: 'danger', cancelled: 'neutral' };
 
@@ -22,6 +24,7 @@ export function Responses(): ReactNode {
   const client = useQueryClient();
   const toast = useToast();
   const [deleting, setDeleting] = useState<StoredResponseObject | null>(null);
+  const [open, setOpen] = useState<string | null>(null);
   const list = useList<StoredResponseObject>(['organization', id, 'responses'], `${path}/responses`);
   const remove = async (response: StoredResponseObject): Promise<void> => {
     await api.delete(`${path}/responses/${response.id}`);
@@ -30,14 +33,14 @@ export function Responses(): ReactNode {
   };
   return (
     <>
-      <PageHeader title="Stored responses">Kept unless the request said otherwise (<Code>store: false</Code>), until they expire. Their content is for API keys only.</PageHeader>
+      <PageHeader title="Stored responses">The responses format stores each response by default, so that a later one can continue it: <Code>store: true</Code>. With <Code>store: false</Code> nothing is kept. Opening one is noted in the audit log.</PageHeader>
       <Panel flush>
         <ListView list={list} empty={<EmptyState icon="responses" title="Nothing is stored">Responses of the responses format show here while they are kept.</EmptyState>}>
           {(rows) => (
             <Table
               caption="Stored responses" rows={rows} rowKey={(response) => response.id}
               columns={[
-                { key: 'id', header: 'Response', heading: true, cell: (response) => <code className="clip wide" title={response.id}>{response.id}</code> },
+                { key: 'id', header: 'Response', heading: true, cell: (response) => <span className="row tight"><button type="button" className="link-button id-link" onClick={() => setOpen(response.id)}>{response.id}</button><CopyButton text={response.id} label={`Copy ${response.id}`} iconOnly /></span> },
                 { key: 'model', header: 'Model', cell: (response) => <Code>{response.model}</Code> },
                 { key: 'status', header: 'Status', cell: (response) => <span className="row tight"><Badge tone={TONES[response.status] ?? 'neutral'}>{response.status.replaceAll('_', ' ')}</Badge>{response.background && <Badge>background</Badge>}</span> },
                 { key: 'created', header: 'Created', cell: (response) => <Time at={response.created_at} /> },
@@ -48,6 +51,7 @@ export function Responses(): ReactNode {
           )}
         </ListView>
       </Panel>
+      {open !== null && <ResponseDialog id={open} onClose={() => setOpen(null)} />}
       {deleting !== null && (
         <ConfirmDialog title="Delete this response?" confirm="Delete response" danger onConfirm={() => remove(deleting)} onClose={() => setDeleting(null)}>
           <p><Code>{deleting.id}</Code> is erased. Requests that continue from it answer 404. This cannot be undone.</p>

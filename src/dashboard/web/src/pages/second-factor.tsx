@@ -81,14 +81,15 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
     <Dialog title="Turn on the second factor" onClose={onClose} onSubmit={submit} footer={
       <>
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" variant="primary" busy={action.busy} disabled={proposal === null ? password === '' : code.trim() === ''}>{proposal === null ? 'Continue' : 'Turn on'}</Button>
+        <Button type="submit" variant="primary" busy={action.busy} disabled={proposal === null ? password === '' && user.has_password : code.trim() === ''}>{proposal === null ? 'Continue' : 'Turn on'}</Button>
       </>
     }>
       {proposal === null
         ? (
           <>
             <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-            <TextField label="Password" type="password" autoComplete="current-password" value={password} autoFocus onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} hint="You need an app for one-time codes, such as Aegis, 2FAS, Google Authenticator or a password manager." />
+            <p>You need an app for one-time codes, such as Aegis, 2FAS, Google Authenticator or a password manager.</p>
+            {user.has_password && <TextField label="Password" type="password" autoComplete="current-password" value={password} autoFocus onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />}
           </>
         )
         : (
@@ -143,10 +144,10 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
     });
   };
   return (
-    <Dialog title="Turn off the second factor?" onClose={onClose} onSubmit={disable} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="danger" busy={action.busy} disabled={password === '' || code.trim() === ''}>Turn off</Button></>}>
+    <Dialog title="Turn off the second factor?" onClose={onClose} onSubmit={disable} footer={<><Button onClick={onClose}>Cancel</Button><Button type="submit" variant="danger" busy={action.busy} disabled={(password === '' && user.has_password) || code.trim() === ''}>Turn off</Button></>}>
       <p>Signing in takes the password alone from then on.</p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-      <TextField label="Password" type="password" autoComplete="current-password" value={password} autoFocus onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />
+      {user.has_password && <TextField label="Password" type="password" autoComplete="current-password" value={password} autoFocus onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />}
       <TextField label="Code" inputMode="numeric" autoComplete="one-time-code" maxLength={64} value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} hint="Of the app, or one of the recovery codes." />
       <FormError action={action} fields={['password', 'code']} />
     </Dialog>

@@ -8,7 +8,10 @@ import { Button } from '../components/button.js';
 import { TextField } from '../components/field.js';
 import { Form, FormError, useAction } from '../components/form.js';
 import { Notice } from '../components/states.js';
+import { OidcButton } from '../components/oidc-button.js';
 import { SignedOutFrame } from '../layout/shell.js';
+import { nextPath } from '../navigation.js';
+import { oidcFailure, oidcStart } from '../oidc.js';
 import { useSession } from '../session.js';
 
 export function SignIn(): ReactNode {
@@ -17,8 +20,9 @@ export function SignIn(): ReactNode {
   const action = useAction();
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
-  const [ticket, setTicket] = useState<string | null>(null);
+  const [ticket, setTicket] = useState<string | null>(ticketOfAddress);
   const [remark, setRemark] = useState<string | null>(null);
+  const failure = status.oidc === null ? null : oidcFailure(search, status.oidc.name);
   const query = search === '' ? '' : `?${search}`;
   const signIn = (): void => {
     setRemark(null);
@@ -41,6 +45,8 @@ export function SignIn(): ReactNode {
         : <>New here? <Link href={`/signup${query}`}>Create an account</Link></>
     }>
       {remark !== null && <Notice tone="warn">{remark}</Notice>}
+      {remark === null && failure !== null && <Notice tone="danger">{failure}</Notice>}
+      {status.oidc !== null && !status.first_user && <OidcButton name={status.oidc.name} href={oidcStart({ next: nextPath(search) })} />}
       <Form onSubmit={signIn}>
         <TextField label="E-mail" type="email" name="email" autoComplete="username" inputMode="email" autoFocus value={email} onChange={(event) => setEmail(event.target.value)} error={action.errorOf('email')} />
         <TextField label="Password" type="password" name="password" autoComplete="current-password" value={password} onChange={(event) => setPassword(event.target.value)} error={action.errorOf('password')} />
@@ -50,6 +56,13 @@ export function SignIn(): ReactNode {
       </Form>
     </SignedOutFrame>
   );
+}
+
+/** What the provider's return leaves behind the #: taken away from the address, where it would stay in the history. */
+function ticketOfAddress(): string | null {
+  const ticket = /^#ticket=([\w.-]+)$/.exec(location.hash)?.[1] ?? null;
+  if (ticket !== null) history.replaceState(history.state, '', location.pathname + location.search);
+  return ticket;
 }
 
 /** `onAgain`: back to the password, with the reason where it is not the person's wish. */

@@ -6,8 +6,10 @@ import { Button, LinkButton } from '../components/button.js';
 import { TextField } from '../components/field.js';
 import { Form, FormError, useAction } from '../components/form.js';
 import { EmptyState, Notice, Skeleton } from '../components/states.js';
+import { OidcButton } from '../components/oidc-button.js';
 import { SignedOutFrame } from '../layout/shell.js';
 import { useInvite } from '../queries.js';
+import { oidcStart } from '../oidc.js';
 import { roleLabel } from '../roles.js';
 import { useSession } from '../session.js';
 
@@ -54,6 +56,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
       lead={status.first_user ? 'The first account runs this server: it sees the engine, all organizations and all users.' : preview.data === undefined ? undefined : <>Join <strong>{preview.data.organization.name}</strong> as {roleLabel(preview.data.role).toLowerCase()}.</>}
       foot={status.first_user ? undefined : <>Have an account already? <Link href={signInPath}>Sign in</Link></>}
     >
+      {status.oidc !== null && !status.first_user && <OidcButton name={status.oidc.name} href={oidcStart({ invite })} />}
       <Form onSubmit={signUp}>
         {status.signup === 'setup_code' && <TextField label="Setup code" name="code" autoComplete="off" spellCheck={false} className="mono" value={code} onChange={(event) => setCode(event.target.value)} error={action.errorOf('code')} hint="The server showed it where it was started." />}
         <TextField label="Name" name="name" autoComplete="name" autoFocus value={name} onChange={(event) => setName(event.target.value)} error={action.errorOf('name')} maxLength={100} />

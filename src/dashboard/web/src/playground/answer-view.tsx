@@ -8,6 +8,7 @@ import { Icon } from '../components/icon.js';
 import { count, duration, plural } from '../format.js';
 import { timing } from './chat-stream.js';
 import type { Answer, Call, Problem } from './chat-stream.js';
+import { TokenView } from './token-view.js';
 import { AnswerText } from './answer-text.js';
 import { prettyJson } from './settings.js';
 
@@ -26,7 +27,7 @@ export function AnswerView({ answer, results, onResults, actions }: {
       <header className="turn-head"><span className="turn-who">{answer.model}</span></header>
       {answer.reasoning !== '' && <Thinking answer={answer} />}
       {answer.state === 'sent' && <p className="waiting" role="status"><span className="spinner" aria-hidden="true" /> Waiting for the first token</p>}
-      {answer.text !== '' && <AnswerText text={answer.text} />}
+      {answer.tokens.length > 0 ? <TokenView tokens={answer.tokens} /> : answer.text !== '' && <AnswerText text={answer.text} />}
       {answer.calls.length > 0 && <Calls calls={answer.calls} live={live} results={results} onResults={onResults} />}
       {answer.state === 'done' && answer.text === '' && answer.calls.length === 0 && <p className="muted">The model said nothing.</p>}
       {answer.problem !== null && <ProblemNotice problem={answer.problem} />}

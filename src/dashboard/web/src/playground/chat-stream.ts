@@ -1,7 +1,7 @@
 // What an answer is while it streams: chunks go in, the state a page shows comes out. Pure: the clock is an
 // argument, and every step gives a new state.
 
-import type { ChatChunk } from './chat-wire.js';
+import type { ChatChunk, TokenLogprob } from './chat-wire.js';
 
 export interface Call { id: string; name: string; arguments: string }
 
@@ -17,6 +17,8 @@ export interface Answer {
   text: string;
   reasoning: string;
   calls: readonly Call[];
+  /** The text's tokens, where they were asked for. */
+  tokens: readonly TokenLogprob[];
   finishReason: string | null;
   usage: Usage | null;
   problem: Problem | null;
@@ -28,9 +30,12 @@ export interface Answer {
   endedAt: number | null;
 }
 
+/** More are not shown: each is an element of the page. */
+const MAX_TOKENS = 4_000;
+
 export function sent(model: string, now: number): Answer {
   return {
-    state: 'sent', model, text: '', reasoning: '', calls: [], finishReason: null, usage: null, problem: null,
+    state: 'sent', model, text: '', reasoning: '', calls: [], tokens: [], finishReason: null, usage: null, problem: null,
     sentAt: now, firstAt: null, answeredAt: null, endedAt: null,
   };
 }
@@ -54,6 +59,8 @@ export function received(answer: Answer, data: string, now: number): Answer {
   if (speaks || reasoning) next = { ...next, state: 'streaming', firstAt: next.firstAt ?? now };
   if (reasoning) next = { ...next, reasoning: next.reasoning + reasoning };
   if (speaks) next = { ...next, answeredAt: next.answeredAt ?? now, text: next.text + (content ?? ''), calls: withPieces(next.calls, calls ?? []) };
+  const tokens = choice.logprobs?.content ?? [];
+  if (tokens.length > 0) next = { ...next, tokens: [...next.tokens, ...tokens].slice(0, MAX_TOKENS) };
   if (choice.finish_reason) next = { ...next, finishReason: choice.finish_reason };
   return next;
 }

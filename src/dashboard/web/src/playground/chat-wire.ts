@@ -21,11 +21,18 @@ export interface ChatBody {
   max_completion_tokens?: number;
   temperature?: number;
   top_p?: number;
+  top_k?: number;
+  stop?: string[];
+  logprobs?: true;
+  top_logprobs?: number;
   seed?: number;
   reasoning_effort?: string;
   tools?: FunctionTool[];
   response_format?: ResponseFormat;
 }
+
+/** Natural logarithms. */
+export interface TokenLogprob { token: string; logprob: number; top_logprobs?: { token: string; logprob: number }[] }
 
 export interface ChunkUsage {
   prompt_tokens: number;
@@ -44,6 +51,7 @@ export interface ChatChunk {
       reasoning_content?: string | null;
       tool_calls?: { index: number; id?: string; function?: { name?: string; arguments?: string } }[];
     };
+    logprobs?: { content?: TokenLogprob[] | null } | null;
     finish_reason?: string | null;
   }[];
   usage?: ChunkUsage | null;

@@ -37,7 +37,7 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
     `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["${KEY_VARIABLE}"])`,
     '',
     'stream = client.chat.completions.create(',
-    ...Object.entries(body).map(([name, value]) => `    ${name}=${pythonOf(value, 4)},`),
+    ...Object.entries(withExtras(body)).map(([name, value]) => `    ${name}=${pythonOf(value, 4)},`),
     ')',
     'for chunk in stream:',
     '    for choice in chunk.choices:',
@@ -79,6 +79,11 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
   ].join('\n'),
 };
 
+/** The Python client takes what its vendor does not have under another name. */
+function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown> {
+  return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
+}
+
 // ---- to the messages format ----
 
 /** Must be given there; the chat format takes the model's own maximum instead. */
@@ -99,6 +104,8 @@ function messagesBody(body: ChatBody): Record<string, unknown> {
     ...(system === '' ? {} : { system }),
     ...(body.temperature === undefined ? {} : { temperature: body.temperature }),
     ...(body.top_p === undefined ? {} : { top_p: body.top_p }),
+    ...(body.top_k === undefined ? {} : { top_k: body.top_k }),
+    ...(body.stop === undefined ? {} : { stop_sequences: body.stop }),
     ...(body.seed === undefined ? {} : { seed: body.seed }),
     ...(thinks ? { thinking: { type: 'adaptive' } } : {}),
     ...(Object.keys(output).length === 0 ? {} : { output_config: output }),

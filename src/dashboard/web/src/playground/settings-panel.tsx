@@ -38,11 +38,20 @@ export function SettingsPanel({ models, settings, problems, onChange, onReset }:
           min={0} max={1} step={0.05} error={problems.topP} onChange={(topP) => onChange({ topP })}
         />
         <NumberField
+          label="Top K" value={settings.topK} fallback={model?.sampling_defaults['top_k'] ?? 'off'}
+          min={0} max={1_000} step={1} error={problems.topK} onChange={(topK) => onChange({ topK })}
+        />
+        <NumberField
           label="Max output tokens" value={settings.maxTokens} fallback={model?.max_output_tokens ?? ''}
           min={1} step={1} error={problems.maxTokens} onChange={(maxTokens) => onChange({ maxTokens })}
         />
         <NumberField label="Seed" value={settings.seed} fallback="random" step={1} error={problems.seed} onChange={(seed) => onChange({ seed })} />
       </div>
+      <TextArea label="Stop sequences" rows={settings.stop === '' ? 1 : 3} className="mono" spellCheck={false} placeholder="None" value={settings.stop} hint="One a line; \n is a line break." onChange={(event) => onChange({ stop: event.target.value })} error={problems.stop} />
+      <Select
+        label="Token probabilities" value={settings.logprobs} onChange={(event) => onChange({ logprobs: event.target.value })}
+        options={[{ value: '', label: 'Not shown' }, { value: '0', label: 'Shown' }, { value: '5', label: 'With 5 alternatives' }, { value: '20', label: 'With 20 alternatives' }]}
+      />
       <div className="field">
         <span className="field-name" id="format-label">Answer format</span>
         <Segmented

@@ -8,6 +8,11 @@ export interface Settings {
   system: string;
   temperature: string;
   topP: string;
+  topK: string;
+  /** One a line; \n and \t in it are what they are in code. */
+  stop: string;
+  /** How many alternatives of each token are wanted; '' is none, and no probabilities. */
+  logprobs: string;
   maxTokens: string;
   seed: string;
   /** '' is the model's default. */
@@ -18,7 +23,7 @@ export interface Settings {
 }
 
 export const NO_SETTINGS: Settings = {
-  model: '', system: '', temperature: '', topP: '', maxTokens: '', seed: '', effort: '', tools: '', format: 'text', schema: '',
+  model: '', system: '', temperature: '', topP: '', topK: '', stop: '', logprobs: '', maxTokens: '', seed: '', effort: '', tools: '', format: 'text', schema: '',
 };
 
 export const EXAMPLE_TOOLS = JSON.stringify([{
@@ -59,6 +64,9 @@ export function readSettings(settings: Settings): { fields: RequestFields } | { 
     max_completion_tokens: read('maxTokens', () => numberOf(settings.maxTokens, { least: 1, integer: true })),
     temperature: read('temperature', () => numberOf(settings.temperature, { least: 0, most: 2 })),
     top_p: read('topP', () => numberOf(settings.topP, { least: 0, most: 1 })),
+    top_k: read('topK', () => numberOf(settings.topK, { least: 0, most: 1_000, integer: true })),
+    stop: read('stop', () => stopsOf(settings.stop)),
+    ...(settings.logprobs === '' ? {} : { logprobs: true as const, top_logprobs: Number(settings.logprobs) }),
     seed: read('seed', () => numberOf(settings.seed, { least: Number.MIN_SAFE_INTEGER, most: Number.MAX_SAFE_INTEGER, integer: true })),
     reasoning_effort: settings.effort === '' ? undefined : settings.effort,
     tools: read('tools', () => toolsOf(settings.tools)),
@@ -78,6 +86,15 @@ function numberOf(text: string, { least, most = Infinity, integer = false }: { l
     throw new Error(Number.isSafeInteger(most) && most === Number.MAX_SAFE_INTEGER ? 'Too large.' : most === Infinity ? `At least ${least}.` : `Between ${least} and ${most}.`);
   }
   return value;
+}
+
+const MAX_STOPS = 16;
+
+/** A line each; empty lines are none. */
+export function stopsOf(text: string): string[] | undefined {
+  const stops = text.split('\n').filter((line) => line !== '').map((line) => line.replace(/\\([nt\\])/g, (_, letter: string) => ({ n: '\n', t: '\t', '\\': '\\' })[letter] ?? letter));
+  if (stops.length > MAX_STOPS) throw new Error(`At most ${MAX_STOPS} stop sequences.`);
+  return stops.length === 0 ? undefined : stops;
 }
 
 function jsonOf(text: string): unknown {

@@ -8,6 +8,7 @@ import { CopyButton } from '../components/copy.js';
 import { AnswerView } from './answer-view.js';
 import { openCalls } from './conversation.js';
 import type { Turn, UserTurn } from './conversation.js';
+import { SeenPictures } from './seen-pictures.js';
 
 interface Props {
   turns: readonly Turn[];
@@ -45,8 +46,8 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
       onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => { follows.current = scrollHeight - scrollTop - clientHeight < 48; }}
     >
       {turns.length === 0 && empty}
-      {turns.map((turn) => (turn.kind === 'user'
-        ? <UserView key={turn.id} turn={turn} onEdit={onEdit} />
+      {turns.map((turn, index) => (turn.kind === 'user'
+        ? <UserView key={turn.id} turn={turn} model={askedAfter(turns, index)} onEdit={onEdit} />
         : (
           <AnswerView
             key={turn.id} answer={turn.answer} results={turn.results} {...(turn === last && waits && onResults !== undefined ? { onResults } : {})}
@@ -55,6 +56,12 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
         )))}
     </div>
   );
+}
+
+/** The model that answered what was said there. */
+function askedAfter(turns: readonly Turn[], index: number): string | null {
+  const next = turns[index + 1];
+  return next?.kind === 'answer' ? next.answer.model : null;
 }
 
 function AnswerActions({ text, onRegenerate }: { text: string; onRegenerate: (() => void) | undefined }): ReactNode {
@@ -66,7 +73,8 @@ function AnswerActions({ text, onRegenerate }: { text: string; onRegenerate: (()
   );
 }
 
-function UserView({ turn, onEdit }: { turn: UserTurn; onEdit: ((id: number, text: string) => void) | undefined }): ReactNode {
+/** `model`: the one that was asked. */
+function UserView({ turn, model, onEdit }: { turn: UserTurn; model: string | null; onEdit: ((id: number, text: string) => void) | undefined }): ReactNode {
   const [draft, setDraft] = useState<string | null>(null);
   const save = (): void => {
     if (draft === null || draft.trim() === '') return;
@@ -76,7 +84,7 @@ function UserView({ turn, onEdit }: { turn: UserTurn; onEdit: ((id: number, text
   return (
     <div className="turn-frame user">
       <article className="turn user" aria-label="You">
-        {turn.pictures.length > 0 && <div className="pictures">{turn.pictures.map((picture, index) => <img key={index} src={picture.dataUrl} alt={picture.name} />)}</div>}
+        {turn.pictures.length > 0 && <SeenPictures pictures={turn.pictures} model={model} />}
         {draft === null
           ? turn.text !== '' && <p>{turn.text}</p>
           : (

@@ -1,0 +1,63 @@
+#include "backend/cuda/quant/opened.h"
+
+#include <cstring>
+
+namespace monolith::cuda {
+namespace {
+
+// What the kernels multiply d with for 16 values, of codes whose levels are eight times what the type's formula says.
+template <TensorType T>
+int number_of(const OpenedBlock& block, int i) {
+  const int number = block.numbers[i / 2];
+  switch (T) {
+    case TensorType::kIQ1_S: return number & 15;
+    case TensorType::kIQ1_M:
+    case TensorType::kIQ2_XS:
+    case TensorType::kIQ2_S: return 2 * (number >> (i % 2 * 4) & 15) + 1;
+    case TensorType::kIQ3_XXS: return 2 * number;   // quarters
+    default: return number;
+  }
+}
+
+template <TensorType T>
+void open(const uint8_t* from, int64_t n_blocks, uint8_t* to) {
+  constexpr bool kTernary = T == TensorType::kTQ1_0 || T == TensorType::kTQ2_0;
+  const auto block_bytes = traits_of(T).block_bytes;
+  OpenedBlock opened;
+  for (int64_t at = 0; at < n_blocks; ++at, from += block_bytes, to += kOpenedBytes) {
+    open_block<T>(from, opened);
+    std::memcpy(to, &opened.d, sizeof opened.d);
+    for (int i = 0; i < 16; ++i)   // ternary: scale and minimum of one each
+      to[kOpenedNumbersAt + i] = static_cast<uint8_t>(kTernary ? 0x11 : number_of<T>(opened, i) + 128);
+    if (T == TensorType::kIQ1_S)   // the sign of delta is the third bit of IQ1_M's codes
+      for (int i = 0; i < 256; ++i) opened.codes[i] |= static_cast<uint8_t>(opened.numbers[i / 32] >> 7 << 2);
+    for (int i = 0; i < 128; ++i)
+      to[kOpenedCodesAt + i] = static_cast<uint8_t>(opened.codes[2 * i] | opened.codes[2 * i + 1] << 4);
+  }
+}
+
+}  // namespace
+
+size_t packed_from_bytes(TensorType type) {
+  return is_lattice_type(type) ? size_t{kOpenedBytes} : static_cast<size_t>(traits_of(type).block_bytes);
+}
+
+void open_blocks(TensorType type, const std::byte* from_bytes, int64_t n_values, std::byte* to_bytes) {
+  const auto* const from = reinterpret_cast<const uint8_t*>(from_bytes);
+  auto* const to = reinterpret_cast<uint8_t*>(to_bytes);
+  const int64_t n = n_values / 256;
+  switch (type) {
+    case TensorType::kIQ1_S: return open<TensorType::kIQ1_S>(from, n, to);
+    case TensorType::kIQ1_M: return open<TensorType::kIQ1_M>(from, n, to);
+    case TensorType::kIQ2_XXS: return open<TensorType::kIQ2_XXS>(from, n, to);
+    case TensorType::kIQ2_XS: return open<TensorType::kIQ2_XS>(from, n, to);
+    case TensorType::kIQ2_S: return open<TensorType::kIQ2_S>(from, n, to);
+    case TensorType::kIQ3_XXS: return open<TensorType::kIQ3_XXS>(from, n, to);
+    case TensorType::kIQ3_S: return open<TensorType::kIQ3_S>(from, n, to);
+    case TensorType::kTQ1_0: return open<TensorType::kTQ1_0>(from, n, to);
+    case TensorType::kTQ2_0: return open<TensorType::kTQ2_0>(from, n, to);
+    default: return;
+  }
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,14 @@
+// Products with codes of levels with steps of 16: IQ1, IQ2 (3 bits), IQ3, NVFP4 (4 bits).
+#include "backend/cuda/quant/product-inl.h"
+
+namespace monolith::cuda {
+
+void quant_product_lattices(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
+  if (product.layout.shape == QuantShape::kLevels3)
+    return quant::launch_product<QuantShape::kLevels3, Numbers::kSigned16>(runtime, product, kernel);
+  if (product.layout.numbers == Numbers::kScale16)
+    return quant::launch_product<QuantShape::kLevels4By16, Numbers::kScale16>(runtime, product, kernel);
+  quant::launch_product<QuantShape::kLevels4By16, Numbers::kSigned16>(runtime, product, kernel);
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,77 @@
+#include "backend/cuda/recorded_steps.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace monolith::cuda {
+namespace {
+
+// A step of n rows takes the first that is not smaller.
+constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
+
+}  // namespace
+
+int RecordedSteps::padded_rows(int n_rows) {
+  const auto* const at = std::ranges::lower_bound(kRecordedRows, n_rows);
+  return at == std::end(kRecordedRows) ? 0 : *at;
+}
+
+size_t RecordedSteps::n_sizes() { return std::size(kRecordedRows); }
+
+void RecordedSteps::drop() {
+  if (std::exchange(recording_, false)) static_cast<void>(runtime_.end_recording());
+  step_ = nullptr;
+}
+
+bool RecordedSteps::begin(const void* model, int rows, bool has_splits) {
+  step_ = rows > 0 ? &find(model, rows, has_splits) : nullptr;
+  if (!step_) return false;
+  if (step_->recording) return true;
+  if (step_->tries.due()) {
+    recording_ = true;
+    runtime_.begin_recording(step_->tries.early());
+  }
+  return false;
+}
+
+void RecordedSteps::end() {
+  if (std::exchange(recording_, false)) take();   // and computed as it was recorded
+  else if (step_ && step_->recording) runtime_.play(*step_->recording);
+  step_ = nullptr;
+}
+
+std::string RecordedSteps::note() const {
+  const std::lock_guard lock(note_mutex_);
+  return note_;
+}
+
+RecordedSteps::Step& RecordedSteps::find(const void* model, int rows, bool has_splits) {
+  for (Step& step : steps_)
+    if (step.model == model && step.rows == rows && step.has_splits == has_splits) return step;
+  return steps_.emplace_back(Step{.model = model, .rows = rows, .has_splits = has_splits, .recording = nullptr});
+}
+
+void RecordedSteps::take() {
+  auto recording = runtime_.end_recording();
+  if (recording) {
+    step_->recording = std::move(*recording);
+    step_->tries.note(RecordingOutcome::kRecorded);
+    return;
+  }
+  const bool is_memory = recording.error().code == ErrorCode::kOutOfMemory;
+  const bool was_early = early_launch_ && step_->tries.early();
+  step_->tries.note(is_memory ? RecordingOutcome::kNoMemory : RecordingOutcome::kRefused);
+  const Failed kind = is_memory ? Failed::kNoMemory : was_early ? Failed::kEarlyRefused : Failed::kRefused;
+  if (std::exchange(said_[static_cast<size_t>(kind)], true)) return;
+  constexpr std::string_view kWhat[] = {
+      "could not be recorded with early launches, and are tried without",
+      "could not be recorded, are launched kernel by kernel and tried again later",
+      "had no memory to be recorded, are launched kernel by kernel and tried again later"};
+  const std::lock_guard lock(note_mutex_);
+  if (!note_.empty()) note_ += "; ";
+  note_ += "steps of " + std::to_string(step_->rows) + " rows " + std::string(kWhat[static_cast<size_t>(kind)]) + " (" +
+           recording.error().message + ")";
+}
+
+}  // namespace monolith::cuda

@@ -1,0 +1,36 @@
+// The layers behind a network's own that guess tokens: multi-token prediction (Gloeckle et al. 2024, arXiv:2404.19737; as
+// DeepSeek V3 has it, arXiv:2412.19437). One for each level (guess_layer.h); behind the last, its own guesses go on.
+//
+//   x[j] = W [norm(embedding of token j), norm(hidden row of position j - 1)]
+//   y[j] = layer(x)[j]
+//
+// The network's hidden row is what it has computed before its head.
+#pragma once
+
+#include "model/guess_layer.h"
+
+namespace monolith {
+
+class OwnGuessLayers final : public GuessLayer {
+ public:
+  OwnGuessLayers(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
+                 const Activations& activations, std::vector<Parts> levels);
+
+  void note(int layer, const float* x, int n_rows) override;
+  int last_noted() const override { return params_.n_layers; }
+  const Matrix* head(int level) const override { return weights_of(level).head.get(); }
+
+ protected:
+  StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
+                   std::span<const std::span<const Segment>> tables) override;
+  const float* finish(int level, const float* x, int n_rows) override;
+
+ private:
+  const GuessWeights& weights_of(int level) const { return weights_.guess[static_cast<size_t>(std::min(level, last_level()))]; }
+
+  const HyperParams& params_;
+  const Weights& weights_;
+  std::vector<int32_t> pairs_;
+};
+
+}  // namespace monolith

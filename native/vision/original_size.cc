@@ -1,0 +1,60 @@
+#include "vision/original_size.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace monolith {
+namespace {
+
+// Larger sides are no piece's, and saturate.
+int whole(double count, int factor) { return static_cast<int>(std::min(count * factor, 0x1p30)); }
+int up_to(int side, int tile) { return static_cast<int>((int64_t{side} + tile - 1) / tile * tile); }
+
+}  // namespace
+
+PictureSize qwen_size(PictureSize picture, int factor, int64_t least, int64_t most) {
+  const double f = factor, w = picture.width, h = picture.height;
+  const auto at_least_one = [&](double count) { return std::max(factor, whole(count, factor)); };
+  PictureSize size{at_least_one(std::nearbyint(w / f)), at_least_one(std::nearbyint(h / f))};
+  if (size.pixels() > most) {
+    const double shrink = std::sqrt(h * w / static_cast<double>(most));
+    size = {at_least_one(std::floor(w / shrink / f)), at_least_one(std::floor(h / shrink / f))};
+  } else if (size.pixels() < least) {
+    const double grow = std::sqrt(static_cast<double>(least) / (h * w));
+    size = {whole(std::ceil(w * grow / f), factor), whole(std::ceil(h * grow / f), factor)};
+  }
+  return size;
+}
+
+PictureSize pixtral_size(PictureSize picture, int longest, int factor) {
+  const double w = picture.width, h = picture.height, ratio = std::max(w, h) / longest;
+  PictureSize size = picture;
+  if (ratio > 1) size = {std::max(1, static_cast<int>(std::floor(w / ratio))), std::max(1, static_cast<int>(std::floor(h / ratio)))};
+  return {up_to(size.width, factor), up_to(size.height, factor)};
+}
+
+PictureSize idefics_size(PictureSize picture, int longer) {
+  const bool wide = picture.width >= picture.height;
+  const double ratio = static_cast<double>(picture.width) / picture.height;
+  int shorter = static_cast<int>(wide ? longer / ratio : longer * ratio);
+  shorter = std::max(1, shorter + shorter % 2);
+  return wide ? PictureSize{longer, shorter} : PictureSize{shorter, longer};
+}
+
+PictureSize idefics_tiled(PictureSize scaled, int side) {
+  const double ratio = static_cast<double>(scaled.width) / scaled.height;
+  if (scaled.width >= scaled.height) {
+    const int width = up_to(scaled.width, side);
+    return {width, std::max(side, up_to(static_cast<int>(width / ratio), side))};
+  }
+  const int height = up_to(scaled.height, side);
+  return {std::max(side, up_to(static_cast<int>(height * ratio), side)), height};
+}
+
+PictureSize clip_size(PictureSize picture, int side) {
+  const auto other = [&](int longer, int shorter) { return static_cast<int>(std::min<int64_t>(int64_t{side} * longer / shorter, 1 << 30)); };
+  return picture.width <= picture.height ? PictureSize{side, other(picture.height, picture.width)}
+                                         : PictureSize{other(picture.width, picture.height), side};
+}
+
+}  // namespace monolith

@@ -1,0 +1,22 @@
+// Sizes of pictures and pieces as the programs of the models' makers choose them (the processors of Hugging Face's
+// transformers, August 2026), where these are not llama.cpp's: VisionResize::kOriginal. Pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "vision/picture_size.h"
+
+namespace monolith {
+
+// Qwen: sides rounded, halves to even, to multiples of `factor`; within `least` to `most` pixels.
+PictureSize qwen_size(PictureSize picture, int factor, int64_t least, int64_t most);
+// Pixtral: never larger than `longest` pixels a side, then whole patches of `factor`.
+PictureSize pixtral_size(PictureSize picture, int longest, int factor);
+// Idefics 3: the longer side scaled to `longer`; the other follows, rounded down and then up to an even number.
+PictureSize idefics_size(PictureSize picture, int longer);
+// ... and that stretched to whole tiles of `side`.
+PictureSize idefics_tiled(PictureSize scaled, int side);
+// CLIP: the shorter side scaled to `side`.
+PictureSize clip_size(PictureSize picture, int side);
+
+}  // namespace monolith

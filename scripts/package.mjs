@@ -1,0 +1,107 @@
+// npm run package [-- as-built] [-- cuda] [-- folder=PATH]: makes the npm packages, as folders and tarballs, in build/package:
+//
+//   monolith-server                     everything but the engine: compiled TypeScript, page, models, HTTP library, sources to build from
+//   monolith-server-linux-<cpu>         the engine of this machine's kind: one file for all versions of Node (Node-API)
+//   monolith-server-linux-<cpu>-cuda    with `cuda`: the engine with the CUDA backend, for who asks for it
+//
+// None has an install script. `as-built` packs what is built, `unpacked` makes the folders only.
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { buildNative, buildTypeScript, buildWeb, ensurePackages, ensureTools, root, run, say, SetupError } from './setup.mjs';
+
+const kName = 'monolith-server';
+const kProcessors = ['x64', 'arm64'];
+// Of packages: not needed where there is no checkout, or brought along in `prebuilt`.
+const kNotShipped = ['cmake-js', 'uWebSockets.js'];
+const kScripts = ['setup.mjs', 'progress.mjs', 'packaging/command.mjs'];
+const kModels = /^(catalog\.json|README\.md|.*\.(gguf|jinja))$/;
+
+const words = process.argv.slice(2);
+const has = (word) => words.includes(word);
+const unknown = words.find((word) => !/^(as-built|unpacked|cuda|folder=.+)$/.test(word));
+const out = resolve(words.find((word) => word.startsWith('folder='))?.slice('folder='.length) ?? join(root, 'build', 'package'));
+const own = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const common = { version: own.version, license: own.license, os: ['linux'], libc: ['glibc'] };
+const platform = `${kName}-linux-${process.arch}${has('cuda') ? '-cuda' : ''}`;
+
+function fresh(name) {
+  const folder = join(out, name);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  return folder;
+}
+
+function write(folder, manifest, readme) {
+  writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+  if (readme !== undefined) writeFileSync(join(folder, 'README.md'), readme);
+  cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
+}
+
+async function mainPackage() {
+  const folder = fresh(kName);
+  const copy = (path, filter = () => true) => cpSync(join(root, path), join(folder, path), { recursive: true, filter: (from) => filter(from.slice(root.length)) });
+  copy('dist', (path) => !/(\.tsbuildinfo|\.map|\.d\.ts|\/\.sources|\/\.checked)$|dist\/\.web-/.test(path));
+  copy('native');
+  for (const name of readdirSync(join(root, 'models')).filter((name) => kModels.test(name))) copy(join('models', name));
+  for (const name of kScripts) copy(join('scripts', name));
+  for (const name of ['THIRD-PARTY-NOTICES.md', 'docs']) copy(name, (path) => !path.startsWith('docs/images'));
+  // The HTTP library, changed already (docs/security.md): a package may lie where nobody can write.
+  const { changedBinary } = await import(pathToFileURL(join(root, 'dist', 'http', 'uws.js')).href);
+  const library = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
+  mkdirSync(join(folder, 'prebuilt'));
+  const binaries = readdirSync(library).filter((name) => /^uws_linux_(x64|arm64)_\d+\.node$/.test(name));
+  for (const name of binaries) {
+    const { content, changed } = changedBinary(readFileSync(join(library, name)));
+    if (!changed) throw new SetupError(`package: ${name} is not laid out as src/http/uws-pages.ts says`);
+    writeFileSync(join(folder, 'prebuilt', name), content, { mode: 0o755 });
+  }
+  const engines = Object.fromEntries(kProcessors.map((cpu) => [`${kName}-linux-${cpu}`, own.version]));
+  const withCuda = Object.keys(engines).map((name) => `${name}-cuda`);
+  write(folder, {
+    name: kName, ...common, description: own.description, type: 'module', engines: own.engines,
+    bin: { monolith: 'scripts/packaging/command.mjs', [kName]: 'scripts/packaging/command.mjs' },
+    dependencies: Object.fromEntries(Object.entries(own.dependencies).filter(([name]) => !kNotShipped.includes(name))),
+    optionalDependencies: engines,
+    peerDependencies: Object.fromEntries(withCuda.map((name) => [name, own.version])),
+    peerDependenciesMeta: Object.fromEntries(withCuda.map((name) => [name, { optional: true }])),
+  });
+  cpSync(join(root, 'README.md'), join(folder, 'README.md'));
+  return folder;
+}
+
+function platformPackage() {
+  const folder = fresh(platform);
+  const addon = join(root, 'build', 'Release', 'monolith.node');
+  if (!existsSync(addon)) throw new SetupError('package: the engine is not built: leave "as-built" out');
+  // MONOLITH_CUDA=ON without nvcc builds none.
+  const cache = join(root, 'build', 'native', 'CMakeCache.txt');
+  if (has('cuda') && !/^MONOLITH_CUDART:[A-Z]+=\//m.test(existsSync(cache) ? readFileSync(cache, 'utf8') : '')) throw new SetupError('package: there is no nvcc to build the CUDA backend with');
+  cpSync(addon, join(folder, 'monolith.node'));
+  write(folder, { name: platform, ...common, description: `The engine of ${kName}${has('cuda') ? ', with its CUDA backend,' : ''} for Linux on ${process.arch}.`, cpu: [process.arch], main: 'monolith.node' },
+    `# ${platform}\n\nThe engine of ${kName}: installed with it where the machine is of this kind${has('cuda') ? ' only if it is asked for' : ''}. Nothing to use by itself.\n`);
+  return folder;
+}
+
+function pack(folder) {
+  const { status, stdout, stderr } = spawnSync('npm', ['pack', '--pack-destination', out, '--loglevel=error', folder], { cwd: out, encoding: 'utf8' });
+  if (status !== 0) throw new SetupError(`npm pack failed: ${stderr}`);
+  const tarball = join(out, stdout.trim().split('\n').at(-1));
+  say(`${tarball}: ${(statSync(tarball).size / 2 ** 20).toFixed(1)} MiB`);
+}
+
+await run(async () => {
+  if (unknown !== undefined) throw new SetupError(`package: "${unknown}" is none of as-built, unpacked, cuda, folder=PATH`);
+  if (!has('as-built')) {
+    ensureTools();
+    ensurePackages();
+    if (has('cuda')) process.env.MONOLITH_BUILD_CUDA = '1';
+    await buildNative();
+    await buildTypeScript();
+    await buildWeb();
+  }
+  const folders = [await mainPackage(), platformPackage()];
+  if (!has('unpacked')) folders.forEach(pack);
+});

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# scripts/packaging/image-root.sh APP [FOLDER]: the files of the Containerfile's image, without a container engine: Node, the libraries it
+# needs, and APP (a folder with node_modules/monolith-server, as clean-root.sh leaves one). Says how large they are, and serves from them
+# read-only, as nobody in particular. Wants root. MONOLITH_CLEAN_NODE: another node than the one on the PATH.
+set -euo pipefail
+app=$1
+image=${2:-$(mktemp -d)}
+node=$(realpath "${MONOLITH_CLEAN_NODE:-$(command -v node)}")
+modules=$("$node" -p process.versions.modules) cpu=$("$node" -p process.arch)
+
+mkdir -p "$image"/{usr/local/bin,app,data,tmp,proc,dev,etc/ssl/certs,lib64}
+install -m 755 "$node" "$image/usr/local/bin/node"
+cp -r "$app/node_modules" "$image/app/"
+rm -rf "$image"/app/node_modules/monolith-server/{native,docs}
+find "$image/app/node_modules/monolith-server/prebuilt" -name '*.node' ! -name "uws_linux_${cpu}_${modules}.node" -delete
+{ ldd "$node"; find "$image/app" -name '*.node' -exec ldd {} + 2>/dev/null || true; } | grep -oE '/[^ ]+\.so[^ ]*' | grep -v "^$image" | sort -u |
+  while read -r library; do if [ -f "$library" ]; then install -D "$library" "$image$library"; fi; done
+cp /etc/ssl/certs/ca-certificates.crt "$image/etc/ssl/certs/"
+chown 65532:65532 "$image/data"
+echo "the image's files: $(du -sm "$image" | cut -f1) MiB"
+
+unshare --mount --pid --fork --kill-child bash -s -- "$image" <<'EOF'
+set -euo pipefail
+image=$1
+mount --bind "$image" "$image"
+mount -o remount,bind,ro "$image"
+mount -t tmpfs -o mode=1777 tmpfs "$image/tmp"
+mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs "$image/data"
+mount -t proc proc "$image/proc"
+mount --rbind /dev "$image/dev"
+inside() { env -i PATH="$PATH" HOME=/data MONOLITH_DATA_DIR=/data MONOLITH_PORT=18081 MONOLITH_API_KEY=sk-image-0123456789abcdef chroot --userspec=65532:65532 "$image" /usr/local/bin/node "$@"; }
+inside /app/node_modules/monolith-server/scripts/packaging/command.mjs serve > "/tmp/image-root.$$" 2>&1 &
+for _ in $(seq 150); do
+  if answer=$(inside -e "fetch('http://127.0.0.1:18081/v1/chat/completions', { method: 'POST', headers: { authorization: 'Bearer ' + process.env.MONOLITH_API_KEY, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 16, messages: [{ role: 'user', content: 'Hello!' }] }) }).then((r) => r.json()).then((r) => console.log(r.choices[0].message.content), () => process.exit(1))" 2> /dev/null); then break; fi
+  sleep 0.2
+done
+[ -n "${answer:-}" ] || { cat "/tmp/image-root.$$"; exit 1; }
+echo "served read-only as user 65532: $answer"
+if inside -e "require('fs').writeFileSync('/app/x', '')" 2> /dev/null; then echo 'the root can be written to'; exit 1; fi
+EOF

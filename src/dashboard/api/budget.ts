@@ -1,0 +1,50 @@
+// …/budget: what an organization wants to spend in a month, what it has spent, and whom to tell.
+
+import { z } from 'zod';
+import { hex } from '../../ids.js';
+import { hasRole } from '../../accounts/members.js';
+import { monthName, monthNumber } from '../../admission/month-use.js';
+import type { Route } from '../../http/exchange.js';
+import type { Budget } from '../../usage/budget-store.js';
+import { spentInMonth } from '../../usage/budget-watch.js';
+import type { BudgetObject, Role } from '../../wire/dashboard.js';
+import type { DashboardDeps } from './deps.js';
+
+const PATH = '/organizations/:org/budget';
+const isAddress = (value: string): boolean => URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
+const body = z.object({
+  /** Null: no budget. */
+  amount: z.number().positive().max(1e12).nullable(),
+  mail: z.boolean().default(true),
+  webhook_url: z.string().max(1_024).refine(isAddress, 'must be an address that begins with https:// or http://, without a password').nullable().default(null),
+});
+
+export function budgetRoutes({ guard, budgets, prices, usage }: Pick<DashboardDeps, 'guard' | 'budgets' | 'prices' | 'usage'>): Route[] {
+  const shown = async (organizationId: string, role: Role, budget: Budget | null): Promise<BudgetObject> => {
+    const table = await prices.get();
+    const now = Date.now();
+    const isAdmin = hasRole(role, 'admin');
+    return {
+      amount: budget?.amount ?? null, spent: table === null ? null : await spentInMonth(usage, organizationId, table, now), currency: table?.currency ?? '', month: monthName(monthNumber(now)),
+      mail: budget?.mail ?? true, webhook_url: isAdmin ? budget?.webhookUrl ?? null : null, webhook_secret: isAdmin && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
+    };
+  };
+  return [
+    guard.member('viewer', {
+      method: 'GET', path: PATH,
+      serve: async ({ exchange, organization, role }) => exchange.json(200, await shown(organization.id, role, await budgets.get(organization.id))),
+    }),
+
+    guard.member('admin', {
+      method: 'PUT', path: PATH, body,
+      serve: async ({ exchange, organization: { id }, role, actor, body: { amount, mail, webhook_url: webhookUrl } }) => {
+        const before = await budgets.get(id);
+        // Another amount may be told of again in the same month; the secret stays.
+        const budget: Budget | null = amount === null ? null
+          : { amount, mail, webhookUrl, webhookSecret: before?.webhookSecret ?? hex(64), told: before?.amount === amount ? before.told : null };
+        await budgets.set(id, budget, { actor, action: 'organization.budget_changed', detail: { amount, mail, webhook_url: webhookUrl } });
+        exchange.json(200, await shown(id, role, budget));
+      },
+    }),
+  ];
+}

@@ -1,0 +1,68 @@
+// Who somebody is here whom the provider has named: the user it is linked to, one it may be linked to, or a new one.
+
+import type { Directory } from '../../accounts/directory.js';
+import type { ForeignIdentity } from '../../accounts/identities.js';
+import type { Client } from '../../accounts/sign-ins.js';
+import type { User } from '../../accounts/users.js';
+import type { Config } from '../../config/settings.js';
+import { ApiError } from '../../errors.js';
+import { OidcRefusal } from '../../oidc/failures.js';
+import type { Claims } from '../../oidc/provider.js';
+import { emailField, nameField } from './fields.js';
+
+/** `cookie`: of the session that signing up has begun; null: it is to be begun. */
+export interface Entered { readonly user: User; readonly cookie: string | null }
+
+export class OidcEntry {
+  constructor(private readonly directory: Directory, private readonly settings: Config['oidc']) {}
+
+  /** `invite`: of the link that the person came by. Rejects with OidcRefusal. */
+  async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
+    const { identities, signIns } = this.directory;
+    const identity = { issuer: claims.issuer, subject: claims.subject };
+    const known = await identities.userOf(identity);
+    // Also of whom is linked: who has left the company has another address, or none, there.
+    const email = this.#email(claims, known !== null);
+    if (known !== null) return { user: known, cookie: null };
+    if (email === null) throw new OidcRefusal('no_email');
+    const owner = await signIns.withEmail(email);
+    if (owner === null) return this.#signUp(claims, email, identity, invite, client);
+    // Whoever signed up here with an address that is not theirs must not be given its owner's sign-ins, nor these them.
+    if (!owner.emailVerified) throw new OidcRefusal('account_exists');
+    if (!await identities.link(owner, identity, { type: 'user', id: owner.id, email: owner.email, ip: client.ip })) throw new OidcRefusal('taken');
+    return { user: owner, cookie: null };
+  }
+
+  /** By somebody who is signed in. Rejects with OidcRefusal. */
+  async link(claims: Claims, user: User, ip: string): Promise<void> {
+    this.#email(claims, true);
+    const linked = await this.directory.identities.link(user, { issuer: claims.issuer, subject: claims.subject }, { type: 'user', id: user.id, email: user.email, ip });
+    if (!linked) throw new OidcRefusal('taken');
+  }
+
+  /** Null without one that counts, which `isLinked` needs only where domains are set. */
+  #email({ email: given, isEmailVerified }: Claims, isLinked: boolean): string | null {
+    const { domains, unverified_email: takesUnverified } = this.settings;
+    const parsed = emailField.safeParse(given);
+    const email = parsed.success && (isEmailVerified || takesUnverified) ? parsed.data : null;
+    if (email === null && (domains.length > 0 || !isLinked)) throw new OidcRefusal('no_email');
+    if (email !== null && domains.length > 0 && !domains.some((domain) => email.endsWith(`@${domain.toLowerCase()}`))) throw new OidcRefusal('domain');
+    return email;
+  }
+
+  async #signUp(claims: Claims, email: string, identity: ForeignIdentity, invite: string | null, client: Client): Promise<Entered> {
+    const { signUps } = this.directory;
+    if (await signUps.awaitsFirst()) throw new OidcRefusal('first_user');
+    const isOpen = this.settings.signup === 'open';
+    if (!isOpen && invite === null) throw new OidcRefusal('no_account');
+    const name = nameField.safeParse(claims.name);
+    const wish = { email, name: name.success ? name.data : email.split('@')[0] ?? email, organizationName: null, invite, code: null, identity };
+    try {
+      // No password: there is none that a hash of no form matches.
+      return await signUps.signUp({ open: isOpen, local: false }, wish, '', client);
+    } catch (error) {
+      if (!(error instanceof ApiError)) throw error;
+      throw new OidcRefusal(error.code === 'email_taken' ? 'account_exists' : error.code === 'signup_closed' ? 'no_account' : 'invite', { cause: error });
+    }
+  }
+}

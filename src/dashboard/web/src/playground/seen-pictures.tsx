@@ -1,0 +1,41 @@
+// Pictures of a message, each with what the model sees of it: its size, the pieces in which it is looked at, its tokens.
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { ReactNode } from 'react';
+import type { DashboardImagePlan } from '../../../../wire/dashboard.js';
+import { api } from '../api.js';
+import { useOrganization } from '../session.js';
+import type { Picture } from './conversation.js';
+import { seenText } from './seen-text.js';
+
+interface Size { width: number; height: number }
+
+/** `model` that was or will be asked; null: nobody sees them. */
+export function SeenPictures({ pictures, model }: { pictures: readonly Picture[]; model: string | null }): ReactNode {
+  return (
+    <div className="pictures">
+      {pictures.map((picture, index) => <SeenPicture key={index} picture={picture} model={model} />)}
+    </div>
+  );
+}
+
+function SeenPicture({ picture, model }: { picture: Picture; model: string | null }): ReactNode {
+  const [size, setSize] = useState<Size | null>(null);
+  const { id, path } = useOrganization();
+  const plan = useQuery({
+    queryKey: ['organization', id, 'image-plan', model, size?.width, size?.height],
+    queryFn: ({ signal }) => api.get<DashboardImagePlan>(`${path}/playground/image`, { model, width: size?.width, height: size?.height }, signal),
+    enabled: model !== null && size !== null,
+    staleTime: Infinity, retry: false,
+  });
+  return (
+    <figure className="picture">
+      <img
+        src={picture.dataUrl} alt={picture.name}
+        // As it is looked at: browsers turn it as its camera says, and so does the service.
+        onLoad={({ currentTarget: { naturalWidth: width, naturalHeight: height } }) => setSize({ width, height })}
+      />
+      {plan.data !== undefined && <figcaption className="hint">{seenText(plan.data)}</figcaption>}
+    </figure>
+  );
+}

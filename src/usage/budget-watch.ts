@@ -1,0 +1,96 @@
+// Looks once a minute whether an organization has spent four fifths of its budget, or all of it, and tells it: each once
+// a month, by mail to its owners and admins, and by a signed webhook. One per server, on the primary thread.
+
+import { monthName, monthNumber } from '../admission/month-use.js';
+import type { Members } from '../accounts/members.js';
+import type { Organizations } from '../accounts/organizations.js';
+import { budgetLetter } from '../mail/letters.js';
+import type { Mailer } from '../mail/mailer.js';
+import type { Log } from '../telemetry/types.js';
+import type { PriceTable } from '../wire/dashboard.js';
+import type { Budget, BudgetStore } from './budget-store.js';
+import type { PriceStore } from './price-store.js';
+import { HOUR_MS } from './sums.js';
+import type { UsageStore } from './usage-store.js';
+import { sendWebhook } from './webhook.js';
+import type { WebhookSettings } from './webhook.js';
+
+const EVERY_MS = 60_000;
+/** In percent, the most first. */
+const SHARES = [100, 80] as const;
+/** Of one alert. */
+const MAX_MAILS = 20;
+
+export interface BudgetWatchDeps {
+  budgets: BudgetStore; prices: PriceStore; usage: Pick<UsageStore, 'totals'>;
+  organizations: Pick<Organizations, 'get'>; members: Pick<Members, 'page'>;
+  mailer: Mailer;
+  /** The dashboard's address; null: none is known, and nothing is mailed. */
+  base: string | null;
+  webhooks: WebhookSettings;
+  log: Log;
+}
+
+/** What an organization has spent in the month of `now`, of what has a price. */
+export async function spentInMonth(usage: Pick<UsageStore, 'totals'>, organizationId: string, prices: PriceTable | null, now: number): Promise<number> {
+  if (prices === null) return 0;
+  const date = new Date(now);
+  const from = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1);
+  const rows = await usage.totals({ fromHour: from / HOUR_MS, toHour: Math.floor(now / HOUR_MS) + 1 }, [organizationId], prices);
+  return rows.reduce((sum, { cost }) => sum + (cost ?? 0), 0);
+}
+
+export class BudgetWatch {
+  #timer: NodeJS.Timeout;
+  #running: Promise<void> = Promise.resolve();
+  readonly #sending = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+
+  constructor(private readonly deps: BudgetWatchDeps, everyMs = EVERY_MS) {
+    const run = (): void => {
+      this.#running = this.run().catch((err: unknown) => this.deps.log.error({ err }, 'budgets could not be looked at'));
+      void this.#running.then(() => { if (!this.#closing.signal.aborted) this.#timer = setTimeout(run, everyMs).unref(); });
+    };
+    this.#timer = setTimeout(run, everyMs).unref();
+  }
+
+  async run(now = Date.now()): Promise<void> {
+    const { budgets, prices, usage } = this.deps;
+    const all = await budgets.all();
+    if (all.size === 0) return;
+    const table = await prices.get();
+    const month = monthName(monthNumber(now));
+    for (const [id, budget] of all) {
+      if (this.#closing.signal.aborted) return;
+      const spent = await spentInMonth(usage, id, table, now);
+      const percent = SHARES.find((share) => spent * 100 >= share * budget.amount);
+      if (percent === undefined || !await budgets.tell(id, month, percent)) continue;
+      await this.#tell(id, budget, { month, percent, spent, currency: table?.currency ?? '' });
+    }
+  }
+
+  /** What is being sent is given up. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    clearTimeout(this.#timer);
+    await this.#running;
+    await Promise.all(this.#sending);
+  }
+
+  async #tell(id: string, { amount, mail, webhookUrl, webhookSecret }: Budget, { month, percent, spent, currency }: { month: string; percent: number; spent: number; currency: string }): Promise<void> {
+    const { organizations, members, mailer, base, webhooks, log } = this.deps;
+    const organization = await organizations.get(id);
+    if (organization === null) return;
+    const { name } = organization;
+    log.info({ organization: id, percent, month }, 'a budget is being used up');
+    if (mail && mailer.enabled && base !== null) {
+      const people = (await members.page(id, 100, null))?.data.filter(({ role }) => role === 'owner' || role === 'admin') ?? [];
+      for (const { email } of people.slice(0, MAX_MAILS)) mailer.send(budgetLetter(email, { organization: name, percent, spent, amount, currency, month }, base));
+    }
+    if (webhookUrl === null) return;
+    const message = { type: 'budget.alert', organization: { id, name }, month, percent, spent, amount, currency, at: new Date().toISOString() };
+    const sending = sendWebhook(webhookUrl, webhookSecret, message, webhooks, this.#closing.signal).catch((err: unknown) => log.error({ err, organization: id }, 'a webhook was not taken'));
+    this.#sending.add(sending);
+    void sending.then(() => this.#sending.delete(sending));
+  }
+}

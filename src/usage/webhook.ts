@@ -1,0 +1,70 @@
+// A signed message to an address that an organization named. Tried again a few times with growing pauses; redirects are
+// not followed, and the answer's body is not read. An operator may forbid addresses that are not the public internet's.
+
+import { createHmac } from 'node:crypto';
+import { lookup } from 'node:dns';
+import { request as httpRequest } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { isIP } from 'node:net';
+import type { LookupFunction } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isPublicAddress } from '../generation/images/public-address.js';
+import { VERSION } from '../version.js';
+
+export interface WebhookSettings {
+  /** Addresses of the public internet alone. */
+  readonly public_only: boolean;
+  readonly timeout_ms: number;
+  readonly attempts: number;
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const PAUSE_FACTOR = 4;
+
+/** `t=<seconds>,v1=<hex>`: HMAC-SHA-256 of `<seconds>.<body>` under the secret. */
+export function signature(secret: string, seconds: number, body: string): string {
+  return `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`;
+}
+
+/** Resolves when it was taken (a 2xx). Rejects with the last failure, or when `signal` says to stop. */
+export async function sendWebhook(url: string, secret: string, message: object, settings: WebhookSettings, signal: AbortSignal, firstPauseMs = FIRST_PAUSE_MS): Promise<void> {
+  const body = JSON.stringify(message);
+  for (let attempt = 1, pauseMs = firstPauseMs; ; attempt++, pauseMs *= PAUSE_FACTOR) {
+    try {
+      const status = await post(new URL(url), secret, body, settings, signal);
+      if (status >= 200 && status < 300) return;
+      throw new Error(`it answered ${status}`);
+    } catch (error) {
+      if (attempt >= settings.attempts || signal.aborted) throw error;
+    }
+    await sleep(pauseMs, undefined, { signal, ref: false });
+  }
+}
+
+function post(url: URL, secret: string, body: string, { public_only: publicOnly, timeout_ms: timeoutMs }: WebhookSettings, signal: AbortSignal): Promise<number> {
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is no public address`);
+  return new Promise((resolve, reject) => {
+    const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
+    const outgoing = send(url, {
+      method: 'POST', signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), agent: false, ...(publicOnly ? { lookup: publicLookup } : {}),
+      headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), 'user-agent': `monolith/${VERSION}`, 'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body) },
+    }, (answer) => {
+      answer.destroy();
+      resolve(answer.statusCode ?? 0);
+    });
+    outgoing.on('error', reject);
+    outgoing.end(body);
+  });
+}
+
+/** What was checked is what is dialled. */
+const publicLookup: LookupFunction = (host, options, done) => {
+  lookup(host, { all: true }, (error, found) => {
+    const allowed = (found ?? []).filter(({ address }) => isPublicAddress(address));
+    const [first] = allowed;
+    if (error !== null || first === undefined) done(error ?? new Error(`${host} has no public address`), '', 0);
+    else if (options.all === true) done(null, allowed);
+    else done(null, first.address, first.family);
+  });
+};

@@ -1,0 +1,111 @@
+// A month's budget: who sets and sees it, what is spent, and that it is told of once, by mail and by a signed webhook.
+import { createHmac } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { LmdbBudgetStore } from '../../src/usage/lmdb-budget-store.js';
+import { BudgetWatch } from '../../src/usage/budget-watch.js';
+import { LmdbPriceStore } from '../../src/usage/lmdb-price-store.js';
+import { LmdbUsageStore } from '../../src/usage/lmdb-usage-store.js';
+import { sendWebhook } from '../../src/usage/webhook.js';
+import type { BudgetObject } from '../../src/wire/dashboard.js';
+import type { Mail } from '../../src/mail/mailer.js';
+import { eventually } from '../e2e/monolith.js';
+import { refusal } from '../support/dashboard-client.js';
+import type { DashboardClient } from '../support/dashboard-client.js';
+import { startDashboard } from '../support/dashboard-server.js';
+import { finished } from '../usage/usage-store.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+interface Taken { headers: IncomingHttpHeaders; body: string }
+
+/** Answers with these statuses one after the other, then 204. */
+async function receiver(statuses: number[]): Promise<{ url: string; taken: Taken[]; close(): Promise<void> }> {
+  const taken: Taken[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.setEncoding('utf8').on('data', (piece: string) => { body += piece; }).on('end', () => {
+      taken.push({ headers: request.headers, body });
+      response.writeHead(statuses.shift() ?? 204, { location: 'http://127.0.0.1:1/' }).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, taken, close: () => new Promise((resolve) => { server.close(() => resolve()); }) };
+}
+
+const put = async (client: DashboardClient, path: string, body: unknown): Promise<{ status: number; body: BudgetObject }> => {
+  const response = await client.fetch(path, { method: 'PUT', body });
+  return { status: response.status, body: await response.json() as BudgetObject };
+};
+
+t.test('set by admins, seen by members, told of once a month and share', async (t) => {
+  const dashboard = await startDashboard();
+  t.teardown(() => dashboard.close());
+  const hook = await receiver([]);
+  t.teardown(() => hook.close());
+  const owner = dashboard.client();
+  const { organization: { id } } = await owner.signUp({ email: 'owner@example.com', organization_name: 'Harbour' });
+  const path = `/organizations/${id}/budget`;
+  t.match(await owner.get(path), { amount: null, spent: null, webhook_secret: null });
+  for (const wrong of [{ amount: 0 }, { amount: 5, webhook_url: 'ftp://example.com' }, { amount: 5, webhook_url: 'nothing' }, {}]) t.ok((await put(owner, path, wrong)).status >= 400, JSON.stringify(wrong));
+  const { body: { webhook_secret: secret } } = await put(owner, path, { amount: 10, webhook_url: hook.url });
+  t.match(secret, /^[0-9a-f]{64}$/);
+  const stranger = dashboard.client();
+  await stranger.signUp();
+  t.match(await refusal(stranger.get(path)), { status: 404 });
+
+  const { store, audit, organizations, members } = dashboard.server.directory;
+  const usage = new LmdbUsageStore(store);
+  const prices = new LmdbPriceStore(store, audit);
+  await prices.set({ currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } }, { actor: { type: 'command_line', id: null, email: null, ip: null }, action: 'prices.changed' });
+  const spend = (tokens: number): Promise<void> => usage.record([{ usage: finished({ organizationId: id, outputTokens: tokens }), at: Date.now() }]);
+  const mails: Mail[] = [];
+  const watch = new BudgetWatch({
+    budgets: new LmdbBudgetStore(store, audit), prices, usage, organizations, members, base: 'http://localhost', webhooks: { public_only: false, timeout_ms: 5_000, attempts: 2 },
+    mailer: { enabled: true, send: (mail) => mails.push(mail), close: () => undefined }, log: { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined },
+  });
+  t.teardown(() => watch.close());
+  await spend(7);
+  await watch.run();
+  t.match(await owner.get(path), { amount: 10, spent: 7, currency: 'EUR' });
+  t.same([mails.length, hook.taken.length], [0, 0], 'not yet');
+  await spend(2);
+  await Promise.all([watch.run(), watch.run()]);
+  await watch.run();
+  t.ok(await eventually(() => hook.taken.length === 1));
+  t.match(mails, [{ to: 'owner@example.com', subject: 'Harbour has spent 80 percent of its budget', text: /9\.00 EUR of its budget of 10 EUR/ }]);
+  const [{ headers, body }] = hook.taken as [Taken];
+  t.match(JSON.parse(body), { type: 'budget.alert', organization: { id, name: 'Harbour' }, percent: 80, spent: 9, amount: 10, currency: 'EUR' });
+  const [, seconds, given] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['monolith-signature'])) ?? [];
+  t.equal(given, createHmac('sha256', secret as string).update(`${seconds}.${body}`).digest('hex'), 'signed with the secret');
+  await spend(20);
+  await watch.run();
+  await watch.run();
+  t.ok(await eventually(() => hook.taken.length === 2));
+  t.same(mails.map(({ subject }) => /\d+/.exec(subject)?.[0]), ['80', '100'], 'each share once');
+
+  t.equal((await put(owner, path, { amount: 100, mail: false })).body.webhook_secret, null, 'without an address there is no secret to show');
+  t.match(await put(owner, path, { amount: null }), { body: { amount: null, spent: 29 } });
+  await put(owner, path, { amount: 1 });
+  await owner.delete(`/organizations/${id}`);
+  t.ok(await eventually(() => dashboard.inside(async (inner) => [...inner.table('budgets').keys()].length === 0)), 'gone with the organization');
+});
+
+t.test('a webhook is tried again, not for ever, follows nothing, and stays outside where an operator says so', async (t) => {
+  const settings = { public_only: false, timeout_ms: 5_000, attempts: 3 };
+  const go = new AbortController().signal;
+  const later = await receiver([500, 503]);
+  t.teardown(() => later.close());
+  await sendWebhook(later.url, 's', { a: 1 }, settings, go, 5);
+  t.equal(later.taken.length, 3);
+  const never = await receiver([500, 302, 500, 200]);
+  t.teardown(() => never.close());
+  await t.rejects(sendWebhook(never.url, 's', {}, settings, go, 5), { message: /answered 500/ });
+  t.equal(never.taken.length, 3);
+  const inside = await receiver([]);
+  t.teardown(() => inside.close());
+  for (const url of [inside.url, inside.url.replace('127.0.0.1', 'localhost')]) await t.rejects(sendWebhook(url, 's', {}, { ...settings, public_only: true, attempts: 1 }, go, 5), { message: /public address/ });
+  t.same(inside.taken, []);
+});

@@ -1,0 +1,214 @@
+// Guesses of what a model brings with it, layers of its own and EAGLE-3 heads, change nothing but the number of steps; and
+// one that knows what follows does change it.
+#include <numeric>
+
+#include "speculation_check.h"
+#include "support/eagle_file.h"
+
+namespace monolith::testing {
+namespace {
+
+// The model's own layer, which knows no more than which tokens are biased, and is sometimes right.
+void say_few_words(LooseModel& model, const std::string& block) {
+  const uint64_t n_embd = model.number("embedding_length"), n_vocab = model.tensors.at("token_embd.weight").dims[1];
+  std::vector<float> head(n_vocab * n_embd);
+  for (const auto& [token, bias] : few_words()) {
+    const std::vector<float> row = made_up(n_embd, static_cast<uint64_t>(token), 0.5f);
+    std::ranges::copy(row, head.begin() + static_cast<ptrdiff_t>(static_cast<uint64_t>(token) * n_embd));
+  }
+  model.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
+}
+
+void check_own_layer(const std::string& model, bool pages_by_window, int n_layers = 1) {
+  EngineSetup setup;
+  setup.model = model;
+  setup.give_guess_layer(say_few_words, n_layers);
+  setup.limits.pages_by_window = pages_by_window;
+  setup.options.prefix_cache = false;
+  const std::vector<ChoiceOutcome> expected = outcomes_without(setup);
+  if (expected.empty()) return;
+  setup.options.speculation = Speculation::kAlways;
+  check_all(setup, expected, 1, false, model + " with its own layer");
+  setup.threads = 2;
+  setup.options.prefix_cache = true;
+  check_all(setup, expected, 1, false, "with cached prefixes, two threads");
+  setup.options.max_sequences = 4;
+  setup.options.max_batch_tokens = 64;
+  setup.limits.n_pages = pages_by_window ? 80 : 24;
+  check_all(setup, expected, 2, true, "few pages");
+}
+
+TEST(speculation_with_an_own_layer_recurrent_state) { check_own_layer("models/qwen35.f16.gguf", false); }
+TEST(speculation_with_an_own_layer_latents) { check_own_layer("models/deepseek2-glm47flash.q8_0.gguf", false); }
+TEST(speculation_with_three_own_layers_windows) { check_own_layer("models/mimo2.q8_0.gguf", true, 3); }
+
+// A network that counts: all that its layers add is nothing, and its head looks for the token before. What is counted
+// never comes twice.
+std::vector<int64_t> all_tokens(const LooseModel& model) {
+  std::vector<int64_t> tokens(model.tensors.at("token_embd.weight").dims[1]);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+void count_upwards(LooseModel& model) {
+  for (const auto& [name, tensor] : std::map(model.tensors))
+    for (const char* out : {"attn_output.weight", "ssm_out.weight", "ffn_down.weight"})
+      if (name.ends_with(out)) model.zero(name);
+  const uint64_t n = model.number("embedding_length");
+  const std::vector<int64_t> tokens = all_tokens(model);
+  model.put_floats("output.weight", {n, tokens.size()}, looks_back(model.floats("token_embd.weight"), n, tokens, 1));
+  model.put_floats("output_norm.weight", {n}, std::vector<float>(n, 1));
+}
+
+// The layer that guesses says the same by its token, and is right where the largest logit decides; or it looks two tokens
+// back, by the hidden row before, and is right with the first of its guesses only, one behind it three, with the second only,
+// and so on.
+void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
+  count_upwards(model);
+  const uint64_t n = model.number("embedding_length");
+  const std::vector<int64_t> tokens = all_tokens(model);
+  if (by_hidden_row)
+    model.put_floats(block + "nextn.shared_head_head.weight", {n, tokens.size()}, looks_back(model.floats("token_embd.weight"), n, tokens, 1 + model.number("nextn_predict_layers")));
+  for (const char* norm : {"nextn.enorm.weight", "nextn.hnorm.weight", "nextn.shared_head_norm.weight"})
+    model.put_floats(block + norm, {n}, std::vector<float>(n, 1));
+  std::vector<float> takes(2 * n * n);
+  for (uint64_t i = 0; i < n; ++i) takes[i * 2 * n + i + (by_hidden_row ? n : 0)] = 1;
+  model.put_floats(block + "nextn.eh_proj.weight", {2 * n, n}, takes);
+}
+
+// A head that does: by its token, whose row attention hands on, or by the last of the rows it reads of the network. Its
+// logits are of the tokens backwards.
+Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
+  std::vector<int64_t> tokens = all_tokens(model);
+  std::ranges::reverse(tokens);
+  EagleFile head(model, tokens);
+  const std::vector<float> table = model.floats("token_embd.weight");
+  head.values["token_embd.weight"] = table;
+  head.values["output.weight"] = looks_back(table, head.n_embd, tokens, by_hidden_row ? 2 : 1);
+  head.zero("blk.0.ffn_down.weight");
+  head.zero("fc.weight");
+  head.norm_before_residual = true;
+  if (by_hidden_row) {
+    head.diagonal("fc.weight", 1, 2 * head.n_embd);
+    head.zero("blk.0.attn_output.weight");
+  } else {
+    for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight"}) head.diagonal(name, 3);   // a token sees itself
+    head.diagonal("blk.0.attn_v.weight", 1);
+    head.diagonal("blk.0.attn_output.weight", 8);   // louder than the row before
+  }
+  return head.build();
+}
+
+EngineStats count_with(EngineSetup setup, Speculation mode) {
+  setup.options.speculation = Speculation::kAuto;
+  setup.options.own_guesses = mode;
+  auto engine = start_engine(setup);
+  if (!engine) return {};
+  Consumer consumer(*engine);
+  for (int i = 0; i < 6; ++i) {
+    GenerationRequest request;
+    request.prompt = test_prompt(8, i);
+    request.max_tokens = 40;
+    request.ignore_eos = true;
+    request.sampling.temperature = 0;
+    consumer.pump_until_ended(consumer.submit(request));
+  }
+  CHECK(pages_come_back(*engine));
+  const EngineStats stats = engine->stats();
+  check::note("mode " + std::to_string(static_cast<int>(mode)) + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) +
+              " right, " + std::to_string(stats.decode_tokens) + " tokens in " + std::to_string(stats.steps) + " steps");
+  return stats;
+}
+
+EngineStats count_with_layer(Speculation mode, bool by_hidden_row, int n_layers = 1) {
+  EngineSetup setup;
+  setup.model = "models/qwen35.f16.gguf";
+  setup.give_guess_layer([by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); },
+                         n_layers);
+  return count_with(setup, mode);
+}
+
+EngineStats count_with_head(Speculation mode, bool by_hidden_row) {
+  EngineSetup setup;
+  setup.make_room_for_guesses();
+  setup.change = count_upwards;
+  setup.head = [by_hidden_row](const LooseModel& model) { return head_that_knows(model, by_hidden_row); };
+  return count_with(setup, mode);
+}
+
+TEST(own_layer_that_knows_what_follows_saves_steps) {
+  for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways, Speculation::kOff}) {
+    const EngineStats stats = count_with_layer(mode, false);
+    if (stats.steps == 0) return;
+    CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
+    CHECK_EQ(stats.drafted_tokens > 0, mode != Speculation::kOff);
+    if (mode == Speculation::kAlways) CHECK(stats.drafted_right > 150 && stats.steps < stats.decode_tokens / 3);
+    if (mode == Speculation::kOff) CHECK_EQ(stats.steps, stats.decode_tokens);
+  }
+}
+
+TEST(own_layer_is_given_the_hidden_row_before_each_token) {
+  const EngineStats stats = count_with_layer(Speculation::kAlways, true);
+  if (stats.steps == 0) return;
+  CHECK(stats.drafted_right + 12 >= stats.steps);   // one a step, but for the first and the last of each answer
+  CHECK(stats.steps < stats.decode_tokens * 3 / 5);
+}
+
+TEST(own_layers_behind_one_another_guess_one_token_each) {
+  const EngineStats stats = count_with_layer(Speculation::kAlways, true, 3);
+  if (stats.steps == 0) return;
+  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);   // of four guesses a step the first three
+  CHECK(stats.drafted_right < stats.drafted_tokens);
+  CHECK(stats.steps < stats.decode_tokens * 2 / 5);
+}
+
+TEST(eagle_head_that_knows_what_follows_saves_steps) {
+  for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways}) {
+    const EngineStats stats = count_with_head(mode, false);
+    if (stats.steps == 0) return;
+    CHECK(stats.drafted_tokens > 0);
+    CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
+    if (mode == Speculation::kAlways) CHECK(stats.drafted_right > 150 && stats.steps < stats.decode_tokens / 3);
+  }
+}
+
+TEST(eagle_head_is_given_the_hidden_row_before_each_token) {
+  const EngineStats stats = count_with_head(Speculation::kAlways, true);
+  if (stats.steps == 0) return;
+  CHECK(stats.drafted_right + 12 >= stats.steps);
+  CHECK(stats.steps < stats.decode_tokens * 3 / 5);
+}
+
+// Numbers made up, and logits of a few words and some others: sometimes right. Three layers of the network are read.
+void check_head(const std::string& model, bool pages_by_window, std::vector<uint32_t> sources) {
+  EngineSetup setup;
+  setup.model = model;
+  setup.make_room_for_guesses();
+  setup.head = [&](const LooseModel& loose) {
+    EagleFile head(loose, {120, 50, 7, 200, 8});
+    head.sources = sources;
+    return head.build();
+  };
+  setup.limits.pages_by_window = pages_by_window;
+  setup.options.prefix_cache = false;
+  EngineSetup alone = setup;
+  alone.head = {};
+  const std::vector<ChoiceOutcome> expected = outcomes_without(alone);
+  if (expected.empty()) return;
+  setup.options.speculation = Speculation::kAlways;
+  check_all(setup, expected, 1, false, model + " with a head");
+  setup.threads = 2;
+  setup.options.prefix_cache = true;
+  check_all(setup, expected, 1, false, "with cached prefixes, two threads");
+  setup.options.max_sequences = 4;
+  setup.options.max_batch_tokens = 64;
+  setup.limits.n_pages = pages_by_window ? 40 : 24;
+  check_all(setup, expected, 2, true, "few pages");
+}
+
+TEST(speculation_with_an_eagle_head) { check_head("models/llama.q8_0.gguf", false, {0, 1, 2}); }
+TEST(speculation_with_an_eagle_head_recurrent_state) { check_head("models/qwen35.f16.gguf", false, {2, 1, 3}); }
+TEST(speculation_with_an_eagle_head_windows) { check_head("models/mimo2.q8_0.gguf", true, {0, 2, 1}); }
+
+}  // namespace
+}  // namespace monolith::testing

@@ -1,0 +1,26 @@
+// The vision vectors' sequences of tokens and image embeddings on the CUDA backend (in the emulator), a pair for each kind
+// of attention and positions: rows that see one another, three numbers that a row turns by, rows added behind the first
+// layers. Prompts come whole and in pieces, the second time from the prefix cache.
+#include "support/vision_sequences.h"
+
+namespace monolith::testing {
+namespace {
+
+// The emulator is slow: one sequence, and little of its answer.
+void check_pair(const std::string& name, bool in_pieces) {
+  const auto pair = read_pair(name);
+  if (!pair) return check::skip("the vision vectors are not here");
+  for (const bool exact : {true, false}) {
+    auto backend = make_cuda_backend({.exact = exact});
+    REQUIRE(backend.ok());
+    run_pair(*pair, std::move(*backend), {.how = exact ? "exact" : "production", .exact = exact, .rows = in_pieces ? 20 : 512,
+                                          .most_sequences = 1, .most_tokens = 4});
+  }
+}
+
+TEST(vision_sequences_cuda_with_rows_that_see_one_another) { check_pair("gemma3", false); }
+TEST(vision_sequences_cuda_with_three_positions) { check_pair("qwen25vl", true); }
+TEST(vision_sequences_cuda_with_rows_behind_layers) { check_pair("qwen3vl", true); }
+
+}  // namespace
+}  // namespace monolith::testing

@@ -1,0 +1,73 @@
+// One sequence of a network that guesses, step by step and without an engine. Tests only.
+#pragma once
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+#include "model/model.h"
+
+namespace monolith::testing {
+
+inline ModelLimits guess_limits(bool guesses) {
+  ModelLimits limits{.max_batch_tokens = 40, .max_context = 96, .kv_type = KvType::kF32};
+  limits.guess_rows = 3;
+  limits.max_logit_rows = 8;
+  limits.n_slots = 8;
+  limits.n_pages = 64;
+  limits.guess_layer = guesses;
+  return limits;
+}
+
+// One sequence of a model, fed in pieces, with its hidden rows kept in those of place 0.
+class Fed {
+ public:
+  Fed(Model& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
+    for (int i = 0; i < 6 * model.memory().layout.tables(); ++i) pages_.push_back(first_page + i * 7 % 16);
+  }
+
+  // Returns the logits of the last.
+  std::vector<float> feed(const std::vector<int32_t>& tokens, int piece) {
+    std::vector<float> logits;
+    for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(piece)) {
+      const int n = std::min(piece, static_cast<int>(tokens.size() - at));
+      std::vector<Segment> segments;
+      for (int table = 0; table < tables(); ++table) segments.push_back({0, n, position_, pages_of(table), slot_from(), slot_to()});
+      const HiddenRun run{0, n, position_ > 0 ? place_ : -1, place_, 1};
+      const int32_t last = n - 1;
+      const float* row = model_.forward({std::span(tokens).subspan(at, static_cast<size_t>(n)), segments, {&last, 1}, false,
+                                         model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRun>()});
+      logits.assign(row, row + model_.params().n_vocab);
+      position_ += n;
+    }
+    return logits;
+  }
+  // What comes behind `token`, which comes next; `depth`: it was guessed itself, by so many passes before this one, whose
+  // tokens these are. Of a level that no step has fed with them, of all of them.
+  std::vector<float> guess(int32_t token, int depth) {
+    behind_.resize(static_cast<size_t>(depth));
+    behind_.push_back(token);
+    const int n_rows = depth < model_.guess_levels() ? depth + 1 : 1, first = depth + 1 - n_rows;
+    std::vector<int32_t> hidden;
+    for (int row = 0; row < n_rows; ++row) hidden.push_back(first + row == 0 ? place_ : -1 - (last_row_ - (n_rows - 1 - row)));
+    std::vector<Segment> segments;
+    for (int table = 0; table < tables(); ++table) segments.push_back({0, n_rows, position_ + first, pages_of(table)});
+    const float* row = model_.guess({std::span(behind_).subspan(static_cast<size_t>(first)), segments, hidden, depth});
+    last_row_ = n_rows - 1;
+    return {row, row + (model_.guessed_tokens().empty() ? static_cast<size_t>(model_.params().n_vocab) : model_.guessed_tokens().size())};
+  }
+
+ private:
+  int tables() const { return model_.memory().layout.tables(); }
+  const int32_t* pages_of(int table) const { return pages_.data() + 6 * table; }
+  int32_t slot_from() const { return position_ == 0 ? kNoSlot : place_; }
+  int32_t slot_to() const { return place_; }
+
+  Model& model_;
+  const int place_;
+  std::vector<int32_t> pages_;
+  int position_ = 0, last_row_ = 0;
+  std::vector<int32_t> behind_;   // tokens that guesses follow
+};
+
+}  // namespace monolith::testing

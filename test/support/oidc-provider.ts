@@ -1,0 +1,69 @@
+// A real provider of OpenID Connect on this machine. Whoever is sent to it is at once the person that the test names.
+
+import { createServer } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import Provider from 'oidc-provider';
+
+export interface Person { sub: string; email?: string; email_verified?: boolean; name?: string }
+
+export interface OidcTestProvider {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+  /** Who is at the browser; null: says no. */
+  person: Person | null;
+  /** Of its authorization requests, the last. */
+  asked: URLSearchParams | null;
+  /** Once the server to sign in to has its address. */
+  register(redirectUri: string): void;
+  close(): Promise<void>;
+}
+
+export async function startOidcProvider(): Promise<OidcTestProvider> {
+  let handle: (request: IncomingMessage, response: ServerResponse) => void = (_, response) => { response.writeHead(503).end(); };
+  const http = createServer((request, response) => handle(request, response));
+  await new Promise<void>((resolve) => http.listen(0, '127.0.0.1', resolve));
+  const issuer = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+  const people = new Map<string, Person>();
+  const running: OidcTestProvider = {
+    issuer, clientId: 'monolith', clientSecret: 'a secret of the provider', person: null, asked: null,
+    register(redirectUri) {
+      const provider = new Provider(issuer, {
+        clients: [{ client_id: running.clientId, client_secret: running.clientSecret, redirect_uris: [redirectUri], response_types: ['code'], grant_types: ['authorization_code'] }],
+        cookies: { keys: ['test'] },
+        pkce: { required: () => true },
+        claims: { openid: ['sub'], email: ['email', 'email_verified'], profile: ['name'] },
+        features: { devInteractions: { enabled: false } },
+        interactions: { url: (_, { uid }) => `/interaction/${uid}` },
+        findAccount: (_, sub) => ({ accountId: sub, claims: () => ({ ...people.get(sub), sub }) }),
+        loadExistingGrant: async (context) => {
+          const { client, session, provider: own } = context.oidc;
+          const grant = new own.Grant({ clientId: client?.clientId ?? '', accountId: session?.accountId ?? '' });
+          grant.addOIDCScope('openid email profile');
+          await grant.save();
+          return grant;
+        },
+      });
+      const callback = provider.callback();
+      handle = (request, response) => {
+        const url = new URL(request.url ?? '/', issuer);
+        if (url.pathname === '/auth') running.asked = url.searchParams;
+        if (!url.pathname.startsWith('/interaction/')) {
+          // Each visit is somebody who is not signed in there yet.
+          if (url.pathname === '/auth') request.headers.cookie = '';
+          void callback(request, response);
+          return;
+        }
+        const { person } = running;
+        if (person !== null) people.set(person.sub, person);
+        void provider.interactionFinished(request, response, person === null ? { error: 'access_denied', error_description: 'no' } : { login: { accountId: person.sub } });
+      };
+    },
+    close: () => new Promise((resolve) => {
+      http.close(() => resolve());
+      http.closeAllConnections();
+    }),
+  };
+  return running;
+}
