@@ -198,9 +198,9 @@ t.test('submit options', async (t) => {
     t.type(channel.submit({ ...submitOptions(prompt, { maxTokens: 1 }), ...(more === undefined ? {} : { calls: more }) }), 'number');
   }
   t.throws(() => channel.submit(submitOptions(new Int32Array(600).fill(1))), { name: 'Error', code: 'too_long' });
-  for (const output of ['logprobs', 'vector'] as const) {
-    t.throws(() => channel.submit(submitOptions(prompt, { output, maxTokens: 0 })), { name: 'Error', code: 'unsupported', message: /^output: / });
-  }
+  t.throws(() => channel.submit(submitOptions(prompt, { output: 'vector', maxTokens: 0 })), { name: 'Error', code: 'unsupported', message: /^output: / });
+  t.throws(() => channel.submit(submitOptions(prompt, { output: 'logprobs', maxTokens: 0 })), { name: 'Error', code: 'invalid_argument', message: /^prompt_logprobs / });
+  t.type(channel.submit(submitOptions(prompt, { output: 'logprobs', promptLogprobs: 1, maxTokens: 0 })), 'number');
   t.type(channel.submit(submitOptions(prompt, { output: 'nothing', maxTokens: 0 })), 'number');
   t.throws(() => call['submit']?.({ ...submitOptions(prompt), get n() { channel.close(); return 1; } }),
     { name: 'Error', code: 'closed' }, 'a getter that closes the channel');

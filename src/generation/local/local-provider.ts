@@ -89,8 +89,8 @@ export class LocalProvider implements Provider {
     const { markers } = this.prompter;
     const rules: EventRules = {
       stop: request.stop,
-      messages: markers?.messages === undefined ? null : { marks: markers.messages, inReasoning: prompt.reasoning !== null },
-      label: markers?.label !== undefined && prompt.reasoning?.begun !== true ? markers.label : null,
+      messages: markers?.messages === undefined || request.raw !== undefined ? null : { marks: markers.messages, inReasoning: prompt.reasoning !== null },
+      label: markers?.label !== undefined && request.raw === undefined && prompt.reasoning?.begun !== true ? markers.label : null,
       // Of a request for its prompt alone nothing is told that could be a call.
       calls: tools.size === 0 || maxTokens === 0 ? null : { syntax, tools, parallel: request.parallelToolCalls, required: request.toolChoice.mode === 'required' },
     };
