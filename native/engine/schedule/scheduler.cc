@@ -23,20 +23,6 @@ bool awaits_first_token(const Sequence& sequence) {
   return sequence.generated() == 0 && sequence.request.params.output == OutputKind::kTokens;
 }
 
-// Of the next `n_tokens`, the rows whose logits are wanted for the token behind each.
-int scored_rows(const Sequence& sequence, int n_tokens) {
-  if (!sequence.scores()) return 0;
-  const int from = std::max(sequence.n_scored, sequence.n_computed), to = std::min(sequence.n_computed + n_tokens, sequence.n_prompt - 1);
-  return std::max(to - from, 0);
-}
-
-// The rows of logits these take beyond the one that each sequence may have.
-int rows_for_scores(const Sequence& sequence, int n_tokens) {
-  const int rows = scored_rows(sequence, n_tokens);
-  const bool has_last = n_tokens == sequence.remaining() && sequence.request.params.output == OutputKind::kTokens;
-  return has_last ? rows : std::max(rows - 1, 0);
-}
-
 void insert_by_age(std::vector<Sequence*>& list, Sequence& sequence) {
   const auto older = [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); };
   list.insert(std::upper_bound(list.begin(), list.end(), &sequence, older), &sequence);
@@ -394,19 +380,6 @@ int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) con
   const InputSpan* span = span_across(sequence.request.params.spans, begin + n_tokens);
   if (!span) return n_tokens;
   return span->end() - begin <= most ? span->end() - begin : span->first - begin;
-}
-
-// Of the next `n_tokens` behind those that are planned, as many as there are rows of logits for.
-int Scheduler::scorable(const Sequence& sequence, int n_tokens) const {
-  if (!sequence.scores()) return n_tokens;
-  const int planned = sequence.n_planned, before = rows_for_scores(sequence, planned);
-  const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
-  if (n_tokens <= 0 || fits(n_tokens)) return std::max(n_tokens, 0);
-  // One more token is one more row, but for the last, which is two.
-  const int untold = std::max(sequence.n_scored - sequence.n_computed - planned, 0);
-  int n = std::min(n_tokens - 1, untold + score_rows_left_ + 1);
-  while (n > 0 && !fits(n)) --n;
-  return n;
 }
 
 // Tokens that must be computed at once.

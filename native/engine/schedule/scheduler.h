@@ -216,6 +216,8 @@ class Scheduler {
   void release_slots(Sequence& sequence);
   int whole_spans(const Sequence& sequence, int n_tokens, int most) const;
   int scorable(const Sequence& sequence, int n_tokens) const;
+  static int scored_rows(const Sequence& sequence, int n_tokens);
+  static int rows_for_scores(const Sequence& sequence, int n_tokens);
   int least_piece(const Sequence& sequence) const;
   bool plan_long_span();
   void index_pages(Sequence& sequence);
