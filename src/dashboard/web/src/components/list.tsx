@@ -23,6 +23,8 @@ export function useList<T>(key: readonly unknown[], path: string, query: Query =
   const result = useInfiniteQuery({
     queryKey: [...key, query],
     queryFn: ({ pageParam, signal }) => api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
+    // Who opens a list wants what is there now, a request of a second ago included.
+    refetchOnMount: 'always',
     initialPageParam: null as string | null,
     getNextPageParam: (page) => (page.has_more ? page.next : null),
   });
