@@ -2,7 +2,7 @@
 # scripts/packaging/clean-root.sh [FOLDER]: installs the packages of build/package (npm run package) as a new user would, on a
 # Debian 12 that has Node and nothing to build with, and says how long it takes until a model has answered. Wants root,
 # debootstrap and the network; the root is made once in FOLDER (build/clean-root) and kept, what is installed is not.
-# MONOLITH_CLEAN_NODE: another node than the one on the PATH.
+# MONOLITH_CLEAN_NODE: another node than the one on the PATH. MONOLITH_CLEAN_MIRROR: packages from there instead of debootstrap's own choice.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 base=${1:-$here/build/clean-root}
@@ -10,7 +10,7 @@ node=$(realpath "${MONOLITH_CLEAN_NODE:-$(command -v node)}")
 npm=$(dirname "$(realpath "$(command -v npm)")")/..
 key=sk-clean-root-0123456789
 
-[ -x "$base/usr/bin/apt" ] || debootstrap --variant=minbase bookworm "$base" http://deb.debian.org/debian
+[ -x "$base/usr/bin/apt" ] || debootstrap --variant=minbase bookworm "$base" ${MONOLITH_CLEAN_MIRROR:+"$MONOLITH_CLEAN_MIRROR"}
 for tool in cc c++ gcc g++ clang cmake make ninja python3; do
   if [ -e "$base/usr/bin/$tool" ]; then echo "the root has $tool: it is not clean"; exit 1; fi
 done
