@@ -104,6 +104,24 @@ t.test('a prompt is a text, tokens, or a list of either', async (t) => {
   t.equal(thirty.choices.length, 30);
 });
 
+t.test('prompts of one request wait for one another where the organization may run few', async (t) => {
+  const few = await startMonolith({ args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`], env: { ...off, MONOLITH_LIMITS_CONCURRENCY: '2' } });
+  t.teardown(() => few.stop());
+  const prompts = Array.from({ length: 7 }, (_, index) => golden.prompts[0]!.tokens.slice(0, 3 + index));
+  const ask = async (body: object): Promise<Response> => fetch(`${few.url}/v1/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${few.key}` }, body: JSON.stringify({ model: 'qwen', prompt: prompts, max_tokens: 40, temperature: 0, ignore_eos: true, ...body }),
+  });
+  const whole = await (await ask({})).json() as Answer;
+  t.same(whole.choices.map(({ index }) => index), [0, 1, 2, 3, 4, 5, 6]);
+  t.equal(whole.usage.completion_tokens, 280);
+  const streamed = (await (await ask({ stream: true })).text()).split('\n\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Answer);
+  const texts = Array<string>(7).fill('');
+  for (const { choices: [choice] } of streamed) texts[choice!.index] += choice!.text;
+  t.same(texts, whole.choices.map((choice) => choice.text));
+  // All places are free again.
+  t.equal((await ask({ prompt: prompts[0] })).status, 200);
+});
+
 t.test('the best of several', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'short')!;
   const more = { prompt: tokens, max_tokens: 8, temperature: 1, seed: 5, ignore_eos: true };
@@ -134,6 +152,12 @@ t.test('a stream says what the whole answer says', async (t) => {
   t.same(logprobs, whole.choices.map((choice) => choice.logprobs!.token_logprobs));
   t.same(usage, whole.usage);
   t.ok(whole.choices[0]!.text.startsWith(text.slice(0, 3)) || text.length < 3);
+  const { tokens: spelled, text_offset: offsets } = whole.choices[0]!.logprobs!;
+  let at = 0;
+  for (const [index, one] of spelled!.entries()) {
+    t.equal(offsets![index], at);
+    at += one.startsWith('bytes:') ? 1 : one.length;   // what is no character by itself is U+FFFD in the text
+  }
 
   const response = await fetch(`${server.url}/v1/completions`, {
     method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}` },
