@@ -1,0 +1,16 @@
+// The wire formats that servers elsewhere may speak, by the names that settings have for them.
+import type { UpstreamApi as ApiName } from '../../../config/upstream.js';
+import type { UpstreamApi } from './api.js';
+import { chatCompletions } from './chat-completions.js';
+import { completions } from './completions.js';
+
+const APIS: Readonly<Partial<Record<ApiName, UpstreamApi>>> = { 'chat-completions': chatCompletions, completions };
+
+export function apiOf(name: ApiName): UpstreamApi {
+  const api = APIS[name];
+  if (api === undefined) throw new Error(`no such api: ${name}`);
+  return api;
+}
+
+/** Prompts that stand as they are go by the form for these, which every server that has the chat form has beside it. */
+export { completions };
