@@ -38,7 +38,8 @@ export class LoadClient {
   readonly #send: (options: RequestOptions) => ClientRequest;
   readonly #options: RequestOptions;
   readonly #agent: Agent;
-  readonly #running = new Set<ClientRequest>();
+  /** What ends each request under way. */
+  readonly #running = new Set<(failure: Failure) => void>();
   #closed = false;
 
   /** `now`: milliseconds of any origin. */
@@ -78,7 +79,7 @@ export class LoadClient {
   /** What is under way is `cancelled`; nothing more can be asked. */
   close(): void {
     this.#closed = true;
-    for (const request of this.#running) request.destroy(new Failure('cancelled', 'cancelled'));
+    for (const fail of [...this.#running]) fail(new Failure('cancelled', 'cancelled'));
     this.#agent.destroy();
   }
 
@@ -101,26 +102,30 @@ export class LoadClient {
     return new Promise((resolve, reject) => {
       const settle = (failure: Error | null): void => {
         clearTimeout(timer);
-        this.#running.delete(request);
+        this.#running.delete(fail);
         if (failure === null) resolve();
         else reject(failure);
       };
-      const timer = setTimeout(() => request.destroy(new Failure('timeout', `no end within ${this.target.timeoutMs} ms`)), this.target.timeoutMs);
-      this.#running.add(request);
+      // Settled first: what the socket says of its end comes later and is nobody's.
+      const fail = (failure: Failure): void => {
+        settle(failure);
+        request.destroy();
+      };
+      const timer = setTimeout(() => fail(new Failure('timeout', `no end within ${this.target.timeoutMs} ms`)), this.target.timeoutMs);
+      this.#running.add(fail);
       request.on('error', settle);
       request.on('response', (response) => {
         timing.headers = this.now();
         timing.status = response.statusCode ?? 0;
-        // Errors of the request are told of the response once it is there.
-        response.on('error', (error) => settle(error instanceof Failure ? error : new Failure('truncated', error.message)));
+        response.on('error', (error) => settle(new Failure('truncated', error.message)));
         if (timing.status >= 400) refused(response, timing.status, settle);
-        else this.#read(request, response, timing, answer, settle);
+        else this.#read(response, timing, answer, settle, fail);
       });
       request.end(body);
     });
   }
 
-  #read(request: ClientRequest, response: IncomingMessage, timing: Timing, answer: Answer, settle: (failure: Error | null) => void): void {
+  #read(response: IncomingMessage, timing: Timing, answer: Answer, settle: (failure: Error | null) => void, fail: (failure: Failure) => void): void {
     const events = new EventData();
     const onData = (data: string): void => {
       if (!this.#rules.take(answer, data)) return;
@@ -133,7 +138,7 @@ export class LoadClient {
       try {
         events.take(piece, onData);
       } catch (error) {
-        request.destroy(new Failure('malformed', `an event is not of the ${this.target.dialect} dialect: ${(error as Error).message}`));
+        fail(new Failure('malformed', `an event is not of the ${this.target.dialect} dialect: ${(error as Error).message}`));
       }
     });
     response.on('end', () => {

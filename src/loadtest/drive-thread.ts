@@ -32,6 +32,11 @@ export class DriveThread {
     this.#worker.postMessage('stop');
   }
 
+  /** The thread is not needed any more. */
+  end(): void {
+    this.#worker.postMessage('end');
+  }
+
   #next(): Promise<unknown> {
     return new Promise((resolve, reject) => {
       this.#worker.once('message', resolve);
@@ -46,13 +51,10 @@ if (!isMainThread && parentPort !== null && task?.loadtest === true) {
   const { run, memory, share } = task as Task;
   const port = parentPort;
   const drive = new Drive(run, memory, share);
-  port.on('message', (message: 'stop' | number) => {
-    if (message === 'stop') {
-      drive.stop();
-      port.close();
-    } else {
-      void drive.go(message).then((result) => port.postMessage(result));
-    }
+  port.on('message', (message: 'stop' | 'end' | number) => {
+    if (message === 'stop') drive.stop();
+    else if (message === 'end') port.close();
+    else void drive.go(message).then((result) => port.postMessage(result));
   });
   port.postMessage('ready');
 }

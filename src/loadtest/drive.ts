@@ -73,6 +73,11 @@ export class Drive {
     this.#client.close();
   }
 
+  /** It is not needed any more. */
+  end(): void {
+    this.stop();
+  }
+
   /** Once nothing more begins, what is under way has the run's grace to end. */
   async #withGrace(all: Promise<void>): Promise<void> {
     let isOver = false;

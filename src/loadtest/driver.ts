@@ -61,7 +61,7 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
   } finally {
     clearInterval(ticking);
     signal?.removeEventListener('abort', stop);
-    stop();
+    for (const part of parts) part.end();
   }
 }
 
