@@ -17,6 +17,8 @@ export interface Target {
   readonly body: Readonly<Record<string, unknown>>;
   /** Answers run to their full length: `ignore_eos` is asked for, which vLLM, llama-server and Monolith know. */
   readonly ignoreEos: boolean;
+  /** What the chat dialect calls the cap: servers know the one or the other (prepare.ts finds out). */
+  readonly capField: 'max_tokens' | 'max_completion_tokens';
   /** A request that has not ended by then counts as failed (`timeout`). */
   readonly timeoutMs: number;
 }
@@ -56,6 +58,16 @@ export interface TraceRow {
   readonly blocks?: readonly number[];
 }
 
+/** What words cost in the vocabulary of the model asked, so that texts have the lengths they should (prepare.ts). */
+export interface TextMeasure {
+  /** Tokens of a space and each word, in the order of WORDS (text-maker.ts). */
+  readonly tokens: readonly number[];
+  /** What a request's template puts around a text. */
+  readonly overhead: number;
+  /** Whether a text has exactly the tokens that its words add up to, or about so many. */
+  readonly exact: boolean;
+}
+
 /** What is asked. The same specification and seed ask the same, in whatever order and thread. */
 export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Record<string, unknown>> | null } & (
   | {
@@ -92,6 +104,7 @@ export interface Extent {
 export interface LoadRun {
   readonly target: Target;
   readonly workload: WorkloadSpec;
+  readonly measure: TextMeasure;
   readonly arrival: Arrival;
   /** Measured, behind the warm-up. */
   readonly extent: Extent;
