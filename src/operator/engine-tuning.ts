@@ -34,7 +34,7 @@ export const tunablesPatch = z.object({
 
 /** `is_new`: begins the hold; else it is gone on with. `seconds`: until it ends, if it is not prolonged. */
 export const holdBody = z.object({
-  id: z.string().min(8).max(64), is_new: z.boolean(), seconds: z.number().int().min(5).max(600),
+  id: z.string().min(8).max(64), is_new: z.boolean(), seconds: z.number().int().min(1).max(600),
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
