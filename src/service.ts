@@ -38,6 +38,7 @@ import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { completionsRoute } from './protocol/completions/route.js';
 import { tokenRoutes } from './protocol/tokens/routes.js';
+import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
 import { LmdbServedModels } from './operator/lmdb-served-models.js';
 import { ServedByOperators } from './operator/served-by-operators.js';
@@ -182,8 +183,12 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
     if (primary) await tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), pool, config, log);
-  if (primary) await tuning.forgetGiven();
+  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), new LmdbEngineHolds(store), pool, config, log);
+  undo.add(() => tuning.close());
+  if (primary) {
+    await tuning.forgetGiven();
+    await tuning.watchHolds();
+  }
   undo.add(() => pool.close());
   const modelSettings = await ModelSettings.open(new LmdbModelSettings(store, directory.audit), bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
   undo.add(() => modelSettings.close());

@@ -4,6 +4,7 @@
 // Times are RFC 3339, money is a number beside a currency's text, lists are ListPage.
 
 import type { ModelPull } from '../shared/model-pull.js';
+import type { TuneSettings } from './tuning.js';
 
 export type { ModelPull };
 
@@ -300,7 +301,13 @@ export interface Tunable {
   given: string | null;
 }
 export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
-export interface EngineTunables { model: string; names: string[]; tunables: Tunable[] }
+export interface EngineTunables {
+  model: string; names: string[]; tunables: Tunable[];
+  /** Settings are being tried on it: those in force are not kept, and end then at the latest if they are not prolonged. */
+  held_until: string | null;
+}
+/** PUT …/operator/tunables/{model}/hold. `is_new`: begins the hold, else goes on with it. The answer is EngineTunables. DELETE ends it (`id` in the query). */
+export interface EngineHoldRequest { id: string; is_new: boolean; seconds: number; values: TuneSettings }
 /** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */
 export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;
 
