@@ -209,7 +209,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => residency.close());
   undo.add(bus.on('model.resides', (message) => residency.follow(message)));
   const upstreams = new Upstreams(catalog, {
-    ...upstreamOptions(config), tell: (news) => tellUpstream(news, log),
+    ...upstreamOptions(config), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
     other: async (name, signal) => {
       const other = models.find(name);
       await other.awake(signal);

@@ -3,8 +3,9 @@
 import { Pool } from 'undici';
 import type { Config } from '../../config/settings.js';
 import type { UpstreamServer } from '../../config/upstream.js';
+import type { UpstreamMeter } from '../../telemetry/types.js';
 import type { UpstreamApi } from './apis/api.js';
-import { apiOf } from './apis/all.js';
+import { APIS } from './apis/all.js';
 
 export type UpstreamSettings = Config['upstream'];
 
@@ -21,18 +22,18 @@ export class Server {
   /** What stands for it in logs and metrics. */
   readonly name: string;
   outstanding = 0;
-  answered = 0;
-  failed = 0;
   #failures = 0;                   // in a row
   #shut = 0;                       // times in a row
   #shutUntil = 0;
   #trying = false;
+  readonly #meter: UpstreamMeter;
 
-  constructor(readonly settings: UpstreamServer, readonly model: string, private readonly limits: UpstreamSettings, private readonly now: () => number = () => performance.now()) {
+  constructor(readonly settings: UpstreamServer, model: string, private readonly limits: UpstreamSettings, meter: (labels: { model: string; server: string }) => UpstreamMeter, private readonly now: () => number = () => performance.now()) {
     const { origin, pathname, host } = new URL(settings.url);
-    this.api = apiOf(settings.api);
+    this.api = APIS[settings.api];
     this.path = `${pathname.replace(/\/+$/, '')}`;
     this.name = host;
+    this.#meter = meter({ model, server: host });
     this.headers = { ...(settings.key === null ? {} : this.api.headers(settings.key)), ...settings.headers };
     this.secrets = [...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)];
     this.pool = new Pool(origin, { connect: { timeout: limits.connect_ms }, headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
@@ -48,22 +49,22 @@ export class Server {
   /** A request is given to it. */
   take(): void {
     this.outstanding++;
+    this.#meter.asked();
     if (this.#shutUntil !== 0) this.#trying = true;
   }
 
   /** One that was given to it is over. `went`: well (its first token came), badly, or no matter how. */
   release(went: 'well' | 'badly' | 'neither'): 'shut' | 'open' | null {
     this.outstanding--;
+    this.#meter.over(went === 'well' ? 'answered' : went === 'badly' ? 'failed' : 'other');
     const wasShut = this.#shutUntil !== 0;
     if (went === 'well') {
-      this.answered++;
       this.#failures = this.#shut = this.#shutUntil = 0;
       this.#trying = false;
       return wasShut ? 'open' : null;
     }
     if (wasShut) this.#trying = false;
     if (went === 'neither') return null;
-    this.failed++;
     if (++this.#failures < this.limits.breaker_failures && !wasShut) return null;
     this.#shutUntil = this.now() + this.limits.breaker_ms * 2 ** Math.min(this.#shut++, MAX_DOUBLINGS);
     return wasShut ? null : 'shut';

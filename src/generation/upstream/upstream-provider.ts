@@ -7,6 +7,7 @@ import type { CatalogModel } from '../../engine/catalog.js';
 import { apiError } from '../../errors.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { TokenCount } from '../../shared/token-count.js';
+import type { UpstreamMeter } from '../../telemetry/types.js';
 import { VERSION } from '../../version.js';
 import { FairSlots } from '../fair-slots.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
@@ -23,6 +24,7 @@ export interface UpstreamOptions {
   readonly queueWaitMs: number;
   readonly queueMax: number;
   readonly maxGenerationMs: number;
+  meter(labels: { model: string; server: string }): UpstreamMeter;
   tell(news: UpstreamNews): void;
   /** The provider of another model, once it can be asked. Throws ApiError. */
   other(model: string, signal?: AbortSignal): Promise<Provider>;
@@ -43,13 +45,13 @@ export class UpstreamProvider implements Provider {
   readonly #world: RunWorld;
   #turn = 0;
 
-  constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, tell, other }: UpstreamOptions) {
+  constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, meter, tell, other }: UpstreamOptions) {
     this.#upstream = upstream;
     this.contextWindow = model.context_window ?? DEFAULT_CONTEXT;
     this.maxOutputTokens = Math.max(1, Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS));
     this.reasons = upstream.thinking !== 'none';
     this.sees = upstream.images;
-    this.servers = upstream.servers.map((one) => new Server(one, model.id, settings));
+    this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, meter));
     const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
     const { fallback } = upstream;
@@ -81,7 +83,7 @@ export class UpstreamProvider implements Provider {
     const cap = request.maxTokens === null && this.model.max_output_tokens === null ? null : maxTokens;
     const bodies = new Map<UpstreamApi, Body>();
     const api = (server: Server): { api: UpstreamApi; body: Body } => {
-      const chosen = request.raw !== undefined ? completions : server.api;
+      const chosen = request.raw === undefined ? server.api : server.settings.api === 'messages' ? refusePlain() : completions;
       let body = bodies.get(chosen);
       if (body === undefined) bodies.set(chosen, (body = chosen.body({ request: asked, cap, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream } satisfies Asked)));
       return { api: chosen, body };
@@ -126,6 +128,10 @@ export class UpstreamProvider implements Provider {
       },
     };
   }
+}
+
+function refusePlain(): never {
+  throw apiError('unsupported_feature', 'The server this model runs on takes conversations only, no plain prompts.', 'prompt');
 }
 
 /** A request for its prompt alone: a server elsewhere keeps its cache its own way. */

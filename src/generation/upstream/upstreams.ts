@@ -2,9 +2,6 @@
 import type { CatalogModel } from '../../engine/catalog.js';
 import { UpstreamProvider, type UpstreamOptions } from './upstream-provider.js';
 
-/** One server, for metrics. */
-export interface UpstreamGauge { readonly model: string; readonly server: string; readonly outstanding: number; readonly answered: number; readonly failed: number; readonly asked: boolean }
-
 export class Upstreams {
   readonly #providers = new Map<string, UpstreamProvider>();
 
@@ -14,10 +11,6 @@ export class Upstreams {
 
   get(model: string): UpstreamProvider | undefined {
     return this.#providers.get(model);
-  }
-
-  gauges(): UpstreamGauge[] {
-    return [...this.#providers].flatMap(([model, { servers }]) => servers.map(({ name, outstanding, answered, failed, shutForMs }) => ({ model, server: name, outstanding, answered, failed, asked: shutForMs === 0 })));
   }
 
   /** Ends what runs, as it is. */

@@ -3,14 +3,10 @@ import type { UpstreamApi as ApiName } from '../../../config/upstream.js';
 import type { UpstreamApi } from './api.js';
 import { chatCompletions } from './chat-completions.js';
 import { completions } from './completions.js';
+import { messages } from './messages.js';
+import { responses } from './responses.js';
 
-const APIS: Readonly<Partial<Record<ApiName, UpstreamApi>>> = { 'chat-completions': chatCompletions, completions };
-
-export function apiOf(name: ApiName): UpstreamApi {
-  const api = APIS[name];
-  if (api === undefined) throw new Error(`no such api: ${name}`);
-  return api;
-}
+export const APIS: Readonly<Record<ApiName, UpstreamApi>> = { 'chat-completions': chatCompletions, completions, responses, messages };
 
 /** Prompts that stand as they are go by the form for these, which every server that has the chat form has beside it. */
 export { completions };

@@ -57,7 +57,7 @@ export function isHeld(format: OutputFormat, held: Upstream['structured_outputs'
 }
 
 /** The levels that servers know. */
-const LEVELS: Readonly<Record<ReasoningEffort, string>> = { none: 'none', minimal: 'low', low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' };
+export const LEVELS: Readonly<Record<ReasoningEffort, string>> = { none: 'none', minimal: 'low', low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' };
 
 function effortFields(effort: GenerationRequest['effort'], how: Upstream['thinking']): Body {
   if (effort === null || how === 'none') return {};
