@@ -1,0 +1,94 @@
+// Runs a load: from the calling thread, or from several of its own. What it cannot begin with, it says before it asks
+// anything.
+
+import { performance } from 'node:perf_hooks';
+import { percentileOf } from './distribution.js';
+import { Drive } from './drive.js';
+import type { DriveResult } from './drive.js';
+import { DriveThread } from './drive-thread.js';
+import { Ledger, newLedgerMemory } from './ledger.js';
+import type { LedgerMemory } from './ledger.js';
+import { LoadError } from './load-error.js';
+import type { LoadHooks, LoadResult, LoadRun } from './types.js';
+
+const MOST_THREADS = 64;
+const MOST_AT_ONCE = 20_000;
+const PROGRESS_MS = 200;
+
+/** Throws LoadError that names the field. */
+function check({ arrival, extent, threads, target, conversation, workload, maxConcurrency }: LoadRun): void {
+  const positive = (what: string, value: number, most = Infinity): void => {
+    if (!(value > 0 && value <= most && Number.isFinite(value))) throw new LoadError(`${what}: ${value} is not above 0${most === Infinity ? '' : ` and at most ${most}`}`);
+  };
+  positive('threads', threads, MOST_THREADS);
+  if (arrival.kind === 'closed') positive('concurrency', arrival.concurrency, MOST_AT_ONCE);
+  else if (arrival.kind === 'trace') positive('speed', arrival.speed);
+  else if (arrival.kind === 'bursts') {
+    positive('burst size', arrival.size, MOST_AT_ONCE);
+    positive('time between bursts', arrival.everyMs);
+  } else positive('rate', arrival.rate, 100_000);
+  if (arrival.kind === 'gamma') positive('burstiness', arrival.burstiness);
+  if (maxConcurrency !== null) positive('max concurrency', maxConcurrency, MOST_AT_ONCE);
+  if (extent.requests !== null) positive('requests', extent.requests);
+  if (extent.durationMs !== null) positive('duration', extent.durationMs);
+  if (extent.requests === null && extent.durationMs === null && arrival.kind !== 'trace' && workload.kind !== 'trace') throw new LoadError('a load needs a number of requests or a duration');
+  if (conversation === 'stored' && target.dialect !== 'responses') throw new LoadError(`only the responses dialect has stored responses, not ${target.dialect}`);
+  if (!URL.canParse(target.url) || !/^https?:$/.test(new URL(target.url).protocol)) throw new LoadError(`"${target.url}" is no address that begins with http:// or https://`);
+  const times = workload.kind === 'trace' || (workload.kind === 'conversations' && workload.sessions.some(({ at }) => at !== null));
+  if (arrival.kind === 'trace' && !times) throw new LoadError('this workload has no times of its own; give a rate or a concurrency');
+  if (workload.kind === 'conversations' && workload.sessions.length === 0) throw new LoadError('a workload without conversations');
+  if (workload.kind === 'trace' && workload.rows.length === 0) throw new LoadError('a trace without requests');
+}
+
+/** See LoadRun. Resolves when the last answer has ended; after `signal` with what there is. Rejects with LoadError. */
+export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<LoadResult> {
+  check(asked);
+  const run = withEnd(asked);
+  const { signal, onProgress, onRecord } = hooks;
+  const memory = newLedgerMemory();
+  const ledger = new Ledger(memory, run.warmup, run.extent);
+  const parts = run.threads === 1 ? [new Drive(run, memory, { index: 0, count: 1 }, onRecord)] : await threads(run, memory);
+  const startedAt = performance.timeOrigin + performance.now();
+  const elapsed = (): number => performance.timeOrigin + performance.now() - startedAt;
+  const stop = (): void => { for (const part of parts) part.stop(); };
+  const ticking = onProgress === undefined ? undefined : setInterval(() => onProgress(ledger.progress(elapsed())), PROGRESS_MS);
+  signal?.addEventListener('abort', stop);
+  try {
+    if (signal?.aborted === true) stop();
+    const results = await Promise.all(parts.map((part) => part.go(startedAt)));
+    onProgress?.(ledger.progress(elapsed()));
+    return { ...joined(results), startedAt, endedMs: elapsed(), stopped: signal?.aborted === true };
+  } finally {
+    clearInterval(ticking);
+    signal?.removeEventListener('abort', stop);
+    for (const part of parts) part.end();
+  }
+}
+
+/** A trace is as long as it is, where nothing else is said. */
+function withEnd(run: LoadRun): LoadRun {
+  const { workload, warmup, extent } = run;
+  if (workload.kind !== 'trace' || extent.requests !== null) return run;
+  return { ...run, extent: { ...extent, requests: Math.max(1, workload.rows.length - (warmup.requests ?? 0)) } };
+}
+
+async function threads(run: LoadRun, memory: LedgerMemory): Promise<DriveThread[]> {
+  const all = Array.from({ length: run.threads }, (_, index) => new DriveThread(run, memory, { index, count: run.threads }));
+  await Promise.all(all.map((one) => one.ready()));
+  return all;
+}
+
+function joined(results: readonly DriveResult[]): Pick<LoadResult, 'records' | 'client'> {
+  const records = results.flatMap((one) => one.records);
+  if (results.length > 1) records.sort((a, b) => a.end - b.end);
+  const lags = Float32Array.from(results.flatMap(({ lags: own }) => [...own])).sort();
+  return {
+    records,
+    client: {
+      utilization: Math.max(...results.map(({ utilization }) => utilization)),
+      // The process's, of which each thread saw all.
+      cpuSeconds: Math.max(...results.map(({ cpuSeconds }) => cpuSeconds)),
+      lagP99: lags.length === 0 ? 0 : percentileOf(lags, 99),
+    },
+  };
+}

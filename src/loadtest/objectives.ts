@@ -1,0 +1,114 @@
+// Service level objectives: how they are written, what keeps one. Pure.
+//
+//   ttft_p99=500ms,itl_p99=50ms,e2e_p95=10s,errors=1%
+//
+// A latency's objective says two things. Of a run: the percentile of all requests is within the limit, where a failed
+// request counts as one that took for ever. Of one request: its own latency is within the limit; of the gaps within
+// its answer, their percentile. Goodput counts requests that keep all objectives.
+
+import { percentileOf } from './distribution.js';
+import { LoadError } from './load-error.js';
+import { LATENCIES } from './types.js';
+import type { Latency, Objective, RequestRecord, Verdict } from './types.js';
+
+const GRAMMAR = 'such as ttft_p99=500ms, itl_p99=50ms, tpot_p50=20ms, e2e_p95=10s or errors=1%';
+const UNITS: Readonly<Record<string, number>> = { us: 1e-3, ms: 1, s: 1e3, m: 60e3 };
+const MOST = 16;
+
+/** Reads `metric[_pNN]=limit,...`; without a percentile it is the 99th. Throws LoadError that names the part. */
+export function parseObjectives(text: string): Objective[] {
+  const objectives = text.split(',').map((part) => part.trim()).filter((part) => part !== '').map(parseObjective);
+  if (objectives.length === 0) throw new LoadError(`no objective; ${GRAMMAR}`);
+  if (objectives.length > MOST) throw new LoadError(`${objectives.length} objectives; at most ${MOST}`);
+  const names = objectives.map(nameOf);
+  const twice = names.find((name, at) => names.indexOf(name) !== at);
+  if (twice !== undefined) throw new LoadError(`"${twice}" is there twice`);
+  return objectives;
+}
+
+function parseObjective(part: string): Objective {
+  const wrong = (why: string): LoadError => new LoadError(`"${part}": ${why}; ${GRAMMAR}`);
+  const [, name = '', value = ''] = /^([^=:]+)[=:](.*)$/.exec(part) ?? [];
+  if (name === '') throw wrong('no objective');
+  if (name.trim() === 'errors') {
+    const [, number, percent] = /^\s*([0-9]*\.?[0-9]+)\s*(%?)\s*$/.exec(value) ?? [];
+    const limit = Number(number) / (percent === '%' ? 100 : 1);
+    if (number === undefined || !(limit >= 0 && limit <= 1)) throw wrong('a share of errors is 0 to 100%');
+    return { metric: 'errors', percentile: null, limit };
+  }
+  const [, metric, digits = '99'] = /^([a-z0-9]+?)(?:_p([0-9]{1,2}(?:\.[0-9]{1,3})?|100))?$/.exec(name.trim()) ?? [];
+  const latency = LATENCIES.find((one) => one === (metric === 'e2el' ? 'e2e' : metric));
+  if (latency === undefined) throw wrong(`"${name.trim()}" is none of ${LATENCIES.join(', ')} (with _p50 to _p100) and errors`);
+  const [, number, unit = ''] = /^\s*([0-9]*\.?[0-9]+)\s*(us|ms|s|m)\s*$/.exec(value) ?? [];
+  if (number === undefined || !(Number(number) > 0)) throw wrong('a latency is a number above 0 with us, ms, s or m');
+  return { metric: latency, percentile: Number(digits), limit: Number(number) * (UNITS[unit] ?? 1) };
+}
+
+/** `ttft_p99`: the objective without its limit. */
+export const nameOf = ({ metric, percentile }: Objective): string => (percentile === null ? metric : `${metric}_p${percentile}`);
+
+/** As parseObjectives reads it. */
+export function showObjective(objective: Objective): string {
+  const limit = objective.metric === 'errors' ? `${Number((objective.limit * 100).toPrecision(12))}%` : `${Number(objective.limit.toPrecision(12))}ms`;
+  return `${nameOf(objective)}=${limit}`;
+}
+
+export const failed = ({ error }: RequestRecord): boolean => error !== null && error.kind !== 'cancelled';
+export const answered = ({ error }: RequestRecord): boolean => error === null;
+
+/** From the intended start. Null where the answer had no such thing: no token, or one alone. */
+export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>): number | null {
+  const { intended, firstToken, end, outputTokens } = record;
+  if (metric === 'e2e') return end - intended;
+  if (firstToken === null) return null;
+  if (metric === 'ttft') return firstToken - intended;
+  return outputTokens === null || outputTokens < 2 ? null : (end - firstToken) / (outputTokens - 1);
+}
+
+/** Whether one answered request keeps it; what it does not have, it does not miss. */
+function keeps(record: RequestRecord, { metric, percentile, limit }: Objective): boolean {
+  if (metric === 'errors') return true;
+  if (metric === 'itl') return record.gaps.length === 0 || percentileOf(Float32Array.from(record.gaps).sort(), percentile) <= limit;
+  return (latencyOf(record, metric) ?? 0) <= limit;
+}
+
+/** Whether a request was answered and kept every objective. */
+export const isGood = (record: RequestRecord, objectives: readonly Objective[]): boolean =>
+  answered(record) && objectives.every((objective) => keeps(record, objective));
+
+/** Of the requests of a run (cancelled ones count nowhere). */
+export function judge(records: readonly RequestRecord[], objectives: readonly Objective[]): Verdict[] {
+  const asked = records.filter((record) => answered(record) || failed(record));
+  const failures = asked.filter(failed).length;
+  return objectives.map((objective) => {
+    const value = measured(asked, failures, objective);
+    return { objective, value, met: value !== null && value <= objective.limit };
+  });
+}
+
+function measured(asked: readonly RequestRecord[], failures: number, { metric, percentile }: Objective): number | null {
+  if (asked.length === 0) return null;
+  if (metric === 'errors') return failures / asked.length;
+  const fine = asked.filter(answered);
+  if (metric !== 'itl') {
+    const values = fine.map((record) => latencyOf(record, metric)).filter((value) => value !== null);
+    const all = [...values, ...Array.from({ length: failures }, () => Infinity)].sort((a, b) => a - b);
+    return all.length === 0 ? null : percentileOf(all, percentile);
+  }
+  // Gaps are of requests, and a failed one has as many as an answered one has: the percentile is that much higher.
+  const share = fine.length / asked.length * 100;
+  if (percentile > share) return Infinity;
+  const gaps = pooledGaps(fine);
+  return gaps.length === 0 ? null : percentileOf(gaps, Math.min(100, percentile / share * 100));
+}
+
+/** All gaps, sorted. */
+export function pooledGaps(records: readonly RequestRecord[]): Float32Array {
+  const all = new Float32Array(records.reduce((sum, { gaps }) => sum + gaps.length, 0));
+  let at = 0;
+  for (const { gaps } of records) {
+    all.set(gaps, at);
+    at += gaps.length;
+  }
+  return all.sort();
+}

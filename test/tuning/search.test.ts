@@ -1,0 +1,72 @@
+// The parts of the search: the box, the Gaussian process, what is asked for next, the front.
+import t from 'tap';
+import { frontOf } from '../../src/tuning/front.js';
+import { GaussianProcess } from '../../src/tuning/gaussian-process.js';
+import { normal, randomFrom } from '../../src/tuning/random.js';
+import { Search } from '../../src/tuning/search.js';
+import { rounded, Space } from '../../src/tuning/space.js';
+
+const KNOBS = [{ name: 'a', min: 1, max: 1_000 }, { name: 'b', min: 10, max: 40 }];
+
+t.test('the box: whole numbers of two digits on a logarithmic scale', async (t) => {
+  const space = new Space(KNOBS);
+  t.same([1, 7, 99, 101, 768, 4_096].map(rounded), [1, 7, 99, 100, 770, 4_100]);
+  t.same(space.point([0, 1]), { a: 1, b: 40 });
+  t.same(space.point([0.5, 0.5]), { a: 32, b: 20 });
+  t.same(space.unit({ a: 1_000, b: 5 }), [1, 0], 'what lies outside comes to the edge');
+  t.same(space.grid({ a: 3, b: 2 }).map(({ a, b }) => [a, b]), [[1, 10], [1, 40], [32, 10], [32, 40], [1_000, 10], [1_000, 40]]);
+  t.equal(new Space([{ name: 'a', min: 1, max: 2 }]).grid({ a: 5 }).length, 2, 'no point twice');
+  const spread = space.spread(8, randomFrom(1));
+  t.same(spread.map((point) => Math.floor((space.unit(point)[0] as number) * 7.999)).sort(), [0, 1, 2, 3, 4, 5, 6, 7], 'each part once');
+  t.throws(() => new Space([{ name: 'a', min: 0, max: 2 }]), /a: 0 to 2/);
+});
+
+t.test('the process: near at hand it knows, far away it doubts, and noise it averages', async (t) => {
+  const random = randomFrom(5);
+  const inputs = Array.from({ length: 40 }, () => [random() * 0.7, random()]);
+  // The second input is of no account.
+  const f = ([x = 0]: readonly number[]): number => 100 + 20 * Math.sin(6 * x);
+  const process = GaussianProcess.fit(inputs, inputs.map((input) => f(input) + 2 * normal(random)));
+  for (const x of [0.1, 0.3, 0.5, 0.65]) {
+    const { mean, deviation } = process.at([x, 0.5]);
+    t.ok(Math.abs(mean - f([x])) < 3 * deviation && deviation < 2.5, `${x}: ${mean} ± ${deviation} for ${f([x])}`);
+  }
+  t.ok(process.at([1, 0.5]).deviation > 2 * process.at([0.5, 0.5]).deviation);
+  const [first = 0, second = 0] = process.parameters;
+  t.ok(second > first + 0.7, 'its length is the longer one');
+  t.same(GaussianProcess.fit([[0.5]], [3]).at([0.5]).mean, 3);
+  t.equal(GaussianProcess.fit([[0.1], [0.1], [0.9]], [1, 1, 1]).at([0.4]).mean, 1, 'of what is all the same, and twice the same input');
+});
+
+t.test('what is asked for: seeded, within the box, never twice, and with what is fixed', async (t) => {
+  const rows = [1, 2].map(() => {
+    const search = new Search({ knobs: KNOBS, seed: 9 });
+    return Array.from({ length: 14 }, (_, at) => {
+      const point = search.ask(at % 5 === 4 ? { b: 20 } : {});
+      const a = point['a'] as number;
+      search.tell({ point, throughput: a, ratios: [a / 300], stopped: a > 600 });
+      return point;
+    });
+  });
+  t.same(rows[0], rows[1]);
+  const [asked = []] = rows;
+  t.equal(new Set(asked.map((point) => JSON.stringify(point))).size, asked.length);
+  t.ok(asked.every(({ a = 0, b = 0 }) => a >= 1 && a <= 1_000 && b >= 10 && b <= 40));
+  t.same([asked[4]?.['b'], asked[9]?.['b']], [20, 20]);
+  const best = Math.max(...asked.map(({ a = 0 }) => a).filter((a) => a <= 300));
+  t.ok(best >= 270, `close to the objective: ${best}`);
+});
+
+t.test('what is ranked meets every objective each time', async (t) => {
+  const search = new Search({ knobs: KNOBS, seed: 1 });
+  for (const [a, ratio, stopped] of [[10, 0.5, false], [20, 0.9, false], [20, 1.1, false], [30, 0.5, true], [40, 2, false], [12, 0.4, false]] as const) {
+    search.tell({ point: { a, b: 20 }, throughput: a, ratios: [ratio], stopped });
+  }
+  t.same(search.ranked().map(({ a }) => a), [12, 10]);
+  t.same(search.ranked({ b: 30 }), []);
+});
+
+t.test('the front: what no other beats', async (t) => {
+  t.same(frontOf([[1, 5], [2, 4], [2, 5], [3, 3], [3, 3], [9, 9]]), [true, true, false, true, true, false]);
+  t.same(frontOf([]), []);
+});
