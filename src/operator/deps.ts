@@ -19,6 +19,8 @@ import type { EngineTuning } from './engine-tuning.js';
 import type { LiveHistory } from './live-history.js';
 import type { LiveView } from './live-view.js';
 import type { ModelSettings } from './model-settings.js';
+import type { TuneRunStore } from './tune-runs.js';
+import type { Tunings } from './tunings.js';
 
 export interface OperatorDeps {
   config: Pick<Config, 'data_dir'>;
@@ -32,6 +34,8 @@ export interface OperatorDeps {
   models: ServedModels;
   modelSettings: ModelSettings;
   tuning: EngineTuning;
+  tuneRuns: TuneRunStore;
+  tunings: Tunings;
   live: LiveView;
   history: LiveHistory;
   hub: Hub;
