@@ -42,6 +42,8 @@ import { tokenRoutes } from './protocol/tokens/routes.js';
 import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
 import { LmdbTuneRuns } from './operator/lmdb-tune-runs.js';
+import { LmdbServedModels } from './operator/lmdb-served-models.js';
+import { ServedByOperators } from './operator/served-by-operators.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
@@ -195,7 +197,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => modelSettings.close());
   for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
-    for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
+    for (const { model: { id } } of pool.list()) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
   const residency = new Residency({
@@ -230,7 +232,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
   const sealerState = new LmdbSealerState(store);
-  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const named = new Set([...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
+  const hub = new Hub(config);
+  const served = await ServedByOperators.open({
+    store: new LmdbServedModels(store, directory.audit), pool, hub, bus, log, taken: named, graceMs: config.engine.max_generation_ms,
+    isUnloaded: (name) => modelSettings.row(name).unloaded === true,
+    onServed: (name) => {
+      sealer.know(name);
+      if (primary) sealerState.knownModels([name]).catch((err: unknown) => log.error({ err, model: name }, 'the name of a model cannot be kept'));
+    },
+  });
+  undo.add(() => served.close());
   const box = new SecretBox(await openKeyRing(sealerState, config.secrets.signing_keys));
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
@@ -269,7 +282,6 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
-  const hub = new Hub(config);
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
   const tuneRuns = new LmdbTuneRuns(store);
@@ -286,7 +298,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const operator: OperatorDeps = {
     tuneRuns, tunings,
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
@@ -331,6 +343,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       draining = true;
       http.draining = true;
       live.drain();
+      tunings.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },
     failedModels: () => {

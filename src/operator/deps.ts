@@ -7,6 +7,8 @@ import type { Config } from '../config/settings.js';
 import type { Actor } from '../accounts/audit.js';
 import type { FileFacts } from '../engine/file-facts.js';
 import type { Hub } from '../hub/hub.js';
+import type { ServedByOperators } from './served-by-operators.js';
+import type { Residency } from '../engine/residency.js';
 import type { Pulls } from './pulls.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
@@ -33,6 +35,8 @@ export interface OperatorDeps {
   pool: ModelPool;
   models: ServedModels;
   modelSettings: ModelSettings;
+  served: ServedByOperators;
+  residency: Pick<Residency, 'load'>;
   tuning: EngineTuning;
   tuneRuns: TuneRunStore;
   tunings: Tunings;

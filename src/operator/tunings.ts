@@ -94,11 +94,15 @@ export class Tunings {
     this.deps.bus.publish('tuning.stop', { id });
   }
 
+  /** Those of this thread are stopped: a server that ends does not wait for their load. */
+  drain(): void {
+    for (const one of this.#running.values()) one.stop();
+  }
+
   async close(): Promise<void> {
     this.#stopListening();
-    const running = [...this.#running.values()];
-    for (const one of running) one.stop();
-    await Promise.all(running.map(({ ended }) => ended));
+    this.drain();
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended));
   }
 
   #drive(begun: TuneRun, actor: Actor, revoke: () => Promise<void>, start: ToChild): Running {

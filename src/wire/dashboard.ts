@@ -222,9 +222,18 @@ export interface DashboardImagePlan {
 
 // ---- operator ----
 
+/** POST …/operator/models: serves what has been fetched, from now on and after every start. */
+export interface OperatorServe { name: string; model: string; display_name?: string | null; idle_minutes?: number | null }
+export interface OperatorModel extends DashboardModel {
+  /** OWNER/REPO:QUANTIZATION of what an operator has served; null: a model of the settings. */
+  source: string | null;
+  /** Why it could not be loaded. */
+  problem: string | null;
+}
+
 /** A model in the hub's cache. */
 export interface DiskModel {
-  /** OWNER/REPO:QUANTIZATION; served with --model NAME=hf:… */
+  /** OWNER/REPO:QUANTIZATION */
   model: string;
   path: string; file_bytes: number;
   /** Of a revision that the hub's branch has moved on from. */
