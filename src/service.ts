@@ -26,6 +26,7 @@ import { ModelPool } from './engine/model-pool.js';
 import { FileFacts } from './engine/file-facts.js';
 import { Hub } from './hub/hub.js';
 import { Pulls } from './operator/pulls.js';
+import { Tunings } from './operator/tunings.js';
 import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
@@ -41,6 +42,7 @@ import { completionsRoute } from './protocol/completions/route.js';
 import { tokenRoutes } from './protocol/tokens/routes.js';
 import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
+import { LmdbTuneRuns } from './operator/lmdb-tune-runs.js';
 import { LmdbServedModels } from './operator/lmdb-served-models.js';
 import { ServedByOperators } from './operator/served-by-operators.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
@@ -67,6 +69,7 @@ import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
 import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
+import { readServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -282,7 +285,19 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   };
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
+  const tuneRuns = new LmdbTuneRuns(store);
+  if (primary) await tuneRuns.endUnfinished('The server ended.', new Date());
+  const tunings = new Tunings({
+    runs: tuneRuns, tuning, accounts, requestLog, bus, log, url: () => readServerRecord(config.data_dir)?.url ?? null,
+    concurrencyLimit: async (model) => {
+      const [first] = await directory.organizations.all();
+      const view = first === undefined ? null : await directory.organizations.get(first.id);
+      return view === null ? null : admission.limitsOf({ organizationId: view.id, limits: view.settings.limits }, model).concurrency;
+    },
+  });
+  undo.add(() => tunings.close());
   const operator: OperatorDeps = {
+    tuneRuns, tunings,
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
     config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
@@ -331,6 +346,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       draining = true;
       http.draining = true;
       live.drain();
+      tunings.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },
     failedModels: () => {
