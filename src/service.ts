@@ -35,6 +35,7 @@ import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
+import { stateRoutes } from './protocol/models/state-routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { completionsRoute } from './protocol/completions/route.js';
@@ -90,7 +91,7 @@ import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
 import { tellResidency } from './service/residency-log.js';
 import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
-import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
+import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { UndoStack } from './service/undo-stack.js';
 
@@ -304,13 +305,15 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
   }) : null;
   undo.add(() => admin?.close());
+  const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
     completionsRoute(generation),
-    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id) }),
+    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id), info: (name) => tokenizerInfo(pool, name) }),
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),

@@ -34,6 +34,7 @@ export class Instruments {
     'Time from a step\'s end in the engine until the last of its events was written to the sockets.', DELAY, [],
   );
   readonly eventDelay = this.delays.of({});
+  readonly tpot = this.histogram('monolith_time_per_output_token_seconds', 'Time a choice took for each token behind its first, on average: counted once a choice.', LATENCY);
   readonly e2e = this.histogram('monolith_end_to_end_seconds', 'Time from receiving a request to its last token.', LATENCY);
   readonly promptTokens = this.histogram('monolith_prompt_tokens', 'Prompt tokens of a request, cached ones included.', TOKENS);
   readonly cachedTokens = this.histogram('monolith_cached_tokens', 'Prompt tokens of a request found in the prefix cache.', [0, ...TOKENS]);
