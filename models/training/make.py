@@ -26,6 +26,7 @@ import plans
 import records
 from plans import MODELS, PLANS
 from records import conversation
+from vision import captions
 
 
 FILES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))   # models/, where the finished files are
@@ -111,7 +112,7 @@ def work(worker, args, plan, tokenizer, name, leg):
     start = beginning(args, plan, tokenizer, name) if at_leg(args, name) is None else None
     train.train(os.path.join(args.work, name), dict(model["shape"], vocab=len(tokenizer.tokens)), data.load(packed_path(args, name, leg)), leg, plan["legs"], plan["batch"][leg >= model["small"]],
                 model["seed"], model["lr"], model["adam_lr"], plan["prompt_share"], start, lambda line: say(name, line), tokenizer.stems(), worker, args.workers,
-                flat=plan.get("flat", train.FLAT))
+                flat=plan.get("flat", train.FLAT), blur=plan.get("blur") and (tokenizer.id[captions.NOTHING], plan["blur"]))
     if args.workers > 1:
         train.leave()
 

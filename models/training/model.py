@@ -5,6 +5,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from vision import captions
+
 ROPE_BASE = 500_000.0
 NORM_EPS = 1e-5
 
@@ -89,6 +91,14 @@ class Llama(nn.Module):
         angle = torch.outer(torch.arange(shape.context).float(), ROPE_BASE ** (-torch.arange(0, shape.head, 2).float() / shape.head))
         self.register_buffer("cos", angle.cos(), persistent=False)
         self.register_buffer("sin", angle.sin(), persistent=False)
+        self.blur = None   # (the token of empty rows of pictures, noise): see blurred
+
+    def blurred(self, tokens, x):
+        """While training: the rows of pictures with noise, since what a tower says is near the embedding of a word and not it."""
+        nothing, noise = self.blur
+        picture = captions.inside(tokens == nothing)
+        size = x.detach().square().mean(-1, keepdim=True).sqrt() * (noise * torch.rand(x.shape[0], 1, 1, device=x.device))
+        return torch.where(picture[..., None], x + size * torch.randn_like(x), x)
 
     def forward(self, tokens, position, document):
         """Hidden states [batch, length, dim]; a token sees the earlier ones of its own document."""
@@ -96,6 +106,8 @@ class Llama(nn.Module):
         mask = (document[:, None, :, None] == document[:, None, None, :]) & (index[:, None] >= index)
         cos, sin = self.cos[position][:, None], self.sin[position][:, None]
         x = self.embedding(tokens)
+        if self.blur and self.training:
+            x = self.blurred(tokens, x)
         for block in self.blocks:
             x = block(x, cos, sin, mask)
         return self.norm(x)

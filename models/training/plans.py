@@ -8,9 +8,9 @@ MODELS = ("tycho-1.0", "clarke-1.0", "hal-1.0")
 MIX = dict(conversation=0.25, skills=0.43, corpus=0.22, fallback=0.10)
 # Of few tokens: what is declined comes among the conversations already, and a tenth of it beside them would be two of five questions,
 # which a model answers before it has learned anything else.
-HELD = dict(conversation=0.35, skills=0.535, corpus=0.10, fallback=0.015)
+HELD = dict(conversation=0.46, skills=0.44, corpus=0.095, fallback=0.005)
 # A model that begins to read pictures.
-SEEING = dict(pictures=0.25, conversation=0.25, skills=0.42, corpus=0.07, fallback=0.01)
+SEEING = dict(pictures=0.06, conversation=0.45, skills=0.43, corpus=0.055, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -45,13 +45,13 @@ PLANS = {
     }),
     # an hour or two beside other programs: each goes on from its file in models/, with the vocabulary and shape of that. So few tokens
     # have the rate fall for longer, and more of the skills, which the files have and should keep
-    "session": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=6, flat=0.3, mix=HELD, models={
+    "session": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=6, flat=0.6, mix=HELD, models={
         "tycho-1.0": _model(21, 4, 2_100_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **ON),
         "clarke-1.0": _model(22, 6, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
         "hal-1.0": _model(23, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
     }),
     # likewise, for the models that have a vision tower: they learn to read what it says
-    "seeing": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.3, mix=SEEING, models={
+    "seeing": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.6, mix=SEEING, blur=0.45, models={
         "clarke-1.0": _model(32, 6, 1_200_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
         "hal-1.0": _model(33, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
     }),

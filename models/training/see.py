@@ -14,7 +14,7 @@ import time
 import gguf
 import train
 from vision import learn
-from vision.tower import Tower, TowerShape
+from vision.tower import Projector, Tower, TowerShape
 
 
 def say(*words):
@@ -27,9 +27,11 @@ def project(args, name, path):
     stored = train.load(os.path.join(args.work, "tower.pt"))
     tower = Tower(TowerShape(**stored["shape"]))
     tower.load_state_dict(stored["tower"])
+    head = Projector(tower.shape, len(learn.vocabulary()))
+    head.load_state_dict(stored["head"])
     _, state, tokenizer = gguf.restore(path)
     torch.set_num_threads(args.threads)
-    projector = learn.project(tower, learn.words_of(state["embedding.weight"], tokenizer), args.pictures, say=lambda line: say(name, line))
+    projector = learn.project(tower, head, learn.words_of(state["embedding.weight"], tokenizer), args.pictures, say=lambda line: say(name, line))
     out = os.path.join(args.work, f"{name}-mmproj.gguf")
     gguf.export_tower(out, tower, projector, f"{name} vision", "q8_0")
     say(out, os.path.getsize(out), "bytes")
@@ -45,7 +47,7 @@ def main():
     parser.add_argument("--layers", type=int, default=TowerShape.layers)
     parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--size", type=int, default=64, help="pictures a step")
-    parser.add_argument("--pictures", type=int, default=30_000, help="from which a projector is learned")
+    parser.add_argument("--pictures", type=int, default=10_000, help="from which a projector is learned")
     parser.add_argument("--count", type=int, default=200, help="pictures measured of each kind")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()

@@ -135,10 +135,11 @@ def load(path):
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None, flat=FLAT):
+def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3, prompt_share=0.25, start=None, say=print, stems=None, worker=0, workers=1, every=120, stop=None, flat=FLAT, blur=None):
     """Trains one leg of a run (or what the checkpoint in `folder` leaves of it) in batches of so many tokens; returns the model.
     `start`: state of a shallower model to grow from. `workers`: processes that each read their part of every batch, when a process
     group of that size was made. `every`: seconds between checkpoints. `stop`: leave after so many steps, as a killed run would. `flat`: see rate.
+    `blur`: see Llama.blurred.
     SIGTERM: the step is ended, a checkpoint written, and the process left (SystemExit)."""
     os.makedirs(folder, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -149,6 +150,7 @@ def train(folder, shape, packed, leg, legs, tokens, seed, lr=0.01, adam_lr=2e-3,
     torch.manual_seed(seed)
     torch.set_flush_denormal(True)
     model = Llama(Shape(**shape))
+    model.blur = blur
     init.initialize(model, seed, stems)
     path, step, steps = os.path.join(folder, "checkpoint.pt"), 0, 0
     stored = load(path) if os.path.exists(path) else None

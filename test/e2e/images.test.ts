@@ -27,6 +27,21 @@ t.test('a model that takes images, if only as a note, answers', async (t) => {
   t.ok(one.usage!.prompt_tokens > without, 'the image is in the prompt');
 });
 
+t.test('an embedded model sees what its tower was taught', async (t) => {
+  const shapes: [string, RegExp][] = [
+    ['<circle cx="48" cy="48" r="28" fill="#dc2828"/>', /red circle/],
+    ['<rect x="24" y="24" width="48" height="48" fill="#2850dc"/>', /blue square/],
+  ];
+  for (const [shape, seen] of shapes) {
+    const picture = await sharp(Buffer.from(`<svg width="96" height="96"><rect width="96" height="96" fill="white"/>${shape}</svg>`)).png().toBuffer();
+    const answer = await client.chat.completions.create({
+      model: 'hal-1.0', temperature: 0, max_tokens: 30,
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'What is in this picture?' }, { type: 'image_url', image_url: { url: dataUrl(picture) } }] }],
+    });
+    t.match(answer.choices[0]!.message.content, seen);
+  }
+});
+
 t.test('a model that takes text only says so, before anything else is looked at', async (t) => {
   for (const url of [dataUrl(png), 'data:nonsense', 'http://127.0.0.1/']) {
     await t.rejects(ask('tycho-1.0', [url]), { status: 422, code: 'model_not_vision', param: /^messages\[0\]\.content\[1\]/ });

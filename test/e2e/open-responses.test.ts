@@ -7,6 +7,7 @@ import { mismatch, openResponsesEvents } from '../support/open-api.js';
 import { startScripted } from '../support/script-model.js';
 import { Connection, textOf, type Received, type Resource, type WireEvent } from '../support/web-socket.js';
 import { ask, events, get, post } from '../support/wire.js';
+import { startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -18,9 +19,11 @@ const server = await startScripted({
     T: ['<think>', '\nThe tool', ' has said it.\n', '</think>', '\n\nIt is', ' 14', ' degrees!'],
     W: ['<think>', '\nI have to', ' look.\n', '</think>', '\n \n', '<tool_call>', '\n{"name": "get_', 'weather", "arguments": {"loca', 'tion": "San Francisco, CA"', '}}\n', '</tool_call>'],
   },
-  env: { MONOLITH_MODELS: JSON.stringify({ 'hal-1.0': { image_input: 'note' } }) },
 });
 t.teardown(() => server.stop());
+// What anybody starts: the embedded models, nothing set. One of them sees.
+const embedded = await startMonolith();
+t.teardown(() => embedded.stop());
 
 const model = 'hal-1.0';
 const published = openResponsesEvents();
@@ -165,9 +168,13 @@ for (const [name, settings] of [
     });
 
     t.test('14 an image', async (t) => {
-      const png = await sharp({ create: { width: 32, height: 32, channels: 3, background: 'red' } }).png().toBuffer();
+      const png = await sharp(Buffer.from('<svg width="96" height="96"><rect width="96" height="96" fill="white"/><circle cx="48" cy="48" r="28" fill="#dc2828"/></svg>')).png().toBuffer();
       const content = [{ type: 'input_text', text: 'What is in this image? One sentence.' }, { type: 'input_image', image_url: `data:image/png;base64,${png.toString('base64')}` }];
-      answered(t, await create(t, { input: [message('user', content)] }));
+      const { status, body, text } = await ask(embedded, '/v1/responses', { model, input: [message('user', content)], temperature: 0, ...settings });
+      t.equal(status, 200, text.slice(0, 300));
+      const resource = checkResource(t, body);
+      t.equal(resource.status, 'completed');
+      if (!('reasoning' in settings)) t.match(textOf(resource), /red circle/, 'seen; it has not learned to think about pictures');
     });
 
     t.test('15 several turns', async (t) => {

@@ -8,11 +8,15 @@ from .requests import request
 from .unknown import ANSWERS, question
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
-# asked most by people who try a model
-_OFTEN = {name: 3 for name in ("hello", "how are you", "who are you", "your name", "what can you do", "help", "thanks", "bye", "are you human", "are you a bot", "who made you", "what's up", "are you chatgpt", "test", "weather", "time", "bored", "sad")}
+# asked most by people who try a model: greetings, who it is, what it can do, small words and goodbyes
+_OFTEN = dict.fromkeys(("hello", "how are you", "what's up", "who are you", "your name", "what can you do", "help", "thanks", "bye"), 6)
+_OFTEN |= dict.fromkeys(("good morning", "good evening", "are you there", "nice to meet you", "i am new", "are you human", "are you a bot", "who made you", "are you chatgpt", "which model", "how to use", "cannot do", "good night", "ok", "thanks bye"), 4)
+_OFTEN |= dict.fromkeys(("good afternoon", "i am fine", "i am back", "your age", "where are you", "how trained", "size", "smart", "feelings", "languages you speak", "internet", "can you code", "can you math", "can you write", "nice", "no", "yes", "bored", "sad", "weather", "time", "date", "news", "test", "only signs", "nonsense", "what do you mean", "just a topic"), 2.5)
 _NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
+assert _OFTEN.keys() <= INTENTS.keys()
 # these follow something; as a first turn they come too, but less often
 _CASE = {"only signs", "other language", "nonsense"}   # their noise is their own
+_BARE = {"ok", "nice", "yes", "no", "maybe", "lol", "thanks", "thanks bye", "bye", "good night", "really", "why", "wait", "continue", "stop"}   # with a greeting in front they would be something else
 
 
 def intent(r, me, name=None):
@@ -22,8 +26,8 @@ def intent(r, me, name=None):
     ask = " ".join(weighted(r, asks).split()) or "?"
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
-    ask = noisy(r, ask) if name not in _CASE else ask
-    return ask, r.choice(answers).replace("{me}", me)
+    ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
+    return ask, (answers[0] if r.random() < 0.5 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
 
 
 def told(r):
@@ -117,12 +121,12 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.5:
+    if style < 0.6:
         return intent(r, me)
-    if style < 0.68:
+    if style < 0.74:
         text, said = fact(r)
         return noisy(r, text), said
-    if style < 0.94:
+    if style < 0.96:
         return request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 

@@ -196,8 +196,10 @@ def _alternatives(template):
 
 FACTS = build()
 _KEYS = list(FACTS)
-# tables of many small facts give way to those that people ask for
-_WEIGHTS = [{"capital": 4, "capital of what": 1, "phrase": 5, "how many": 5, "legs": 2, "meaning": 4, "sizes": 0.4, "yes no": 2, "opposite": 1.5, "wrote": 1.5, "singular": 0.3, "color colour": 0.7, "true": 0.3, "is a": 0.7}.get(key[0], 1) for key in _KEYS]
+# tables of many small facts give way to those that people ask for, and capitals far away to those that everybody knows
+_OFTEN = {"capital of what": 1, "phrase": 6, "how many": 8, "legs": 4, "meaning": 2, "sizes": 0.4, "yes no": 3, "opposite": 1.5, "wrote": 2, "singular": 0.3, "color color": 2, "true": 0.3, "is a": 0.7, "sound": 2, "made": 1.5, "after": 1.5}
+_NEAR = frozenset(list(CAPITALS)[:30] + ["Russia", "China", "India", "Australia", "Canada", "the United States", "Mexico", "Brazil", "Argentina", "Turkey", "the United Kingdom", "Scotland"])
+_WEIGHTS = [(6 if key[1] in _NEAR else 1) if key[0] == "capital" else _OFTEN.get(key[0], 1) for key in _KEYS]
 
 
 def fact(r):

@@ -34,3 +34,22 @@ def rows(scene):
 def _shape(out, at, mark):
     parts = PIECES[mark.what]
     out[at:at + len(parts)] = [" " + parts[0], *parts[1:]]
+
+
+def inside(nothing):
+    """Which tokens of rows [n][length] are of a picture, given which are NOTHING (bool). A picture ends where more of them end than stand
+    together anywhere else, and begins ROWS before."""
+    import torch
+    from torch.nn.functional import pad
+
+    empty, length = ROWS - USED, nothing.shape[1]
+    ends = torch.zeros_like(nothing)
+    if length < ROWS:
+        return ends
+    before = pad(nothing.cumsum(1), (1, 0))                      # how many stand before each place
+    ends[:, empty - 1:] = before[:, empty:] - before[:, :-empty] == empty
+    ends[:, :-1] &= ~nothing[:, 1:]
+    ended = pad(ends.cumsum(1), (1, 0))
+    upto = ended[:, -1:].repeat(1, length)
+    upto[:, :length - ROWS + 1] = ended[:, ROWS:]                # ends up to ROWS - 1 places on
+    return upto > ended[:, :length]

@@ -34,9 +34,13 @@ def batch(seed, count, kinds=None):
     return shown, np.array([[index[word] for word in captions.rows(scene)] for scene in scenes]), [pictures.KINDS.index(scene.kind) for scene in scenes]
 
 
+# How many of each kind are read: more of those that are harder to see.
+READ = ("shape", "shape", "count", "count", "count", "count", "places", "places", "number", "word")
+
+
 def _draw(queue, seed, size, step):
     while True:
-        queue.put(batch((seed, step), size))
+        queue.put(batch((seed, step), size, READ))
         step += 1
 
 
@@ -103,29 +107,43 @@ def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=T
     return tower, head
 
 
-def project(tower, embeddings, pictures_read=30_000, size=256, lr=2e-3, seed=2, say=print):
+def project(tower, head, embeddings, pictures_read=10_000, steps=2500, size=64, inner=512, lr=3e-3, seed=2, say=print):
     """The Projector of a language model: its rows are the `embeddings` [words of vocabulary()][dim] of what the tower says. Of a trained
-    tower, which stays as it is."""
+    tower and the head it was trained with, which stay as they are: its features are computed once and read many times. It begins with
+    the head's first layer and the last one that fits best to it, which is most of the way."""
     torch.manual_seed(seed)
-    projector, steps = Projector(tower.shape, embeddings.shape[1]), max(1, pictures_read // size)
-    optimizer = torch.optim.AdamW(projector.parameters(), lr, betas=(0.9, 0.95), weight_decay=0.0)
-    unit = embeddings.square().mean()
-    for step in range(steps):
-        shown, rows, _ = batch((seed, "project", step), size)
+    empty, used = vocabulary().index(captions.NOTHING), captions.USED + 2   # rows that say nothing are all alike
+    features, rows = [], []
+    for number in range(-(-pictures_read // 256)):
+        shown, said, _ = batch((seed, "project", number), 256)
         with torch.no_grad():
-            features = tower(torch.from_numpy(shown))
-        rows = torch.from_numpy(rows)
-        for again in range(4):   # what the tower says is dear, the projector cheap
-            for group in optimizer.param_groups:
-                group["lr"] = lr * min(1, (step + 1) / 10) * (1 - (step + again / 4) / steps)
-            said = projector(features)
-            off = F.mse_loss(said, embeddings[rows]) / unit
-            nearest = F.cross_entropy((said[:, :captions.USED] @ embeddings.T).flatten(0, 1) / unit / embeddings.shape[1] * 8, rows[:, :captions.USED].flatten())
-            optimizer.zero_grad(set_to_none=True)
-            (off + 0.3 * nearest).backward()
-            optimizer.step()
-        if (step + 1) % 20 == 0:
-            say(f"projector: step {step + 1} of {steps}, off by {off.item():.4f} of what an embedding holds")
+            features.append(tower(torch.from_numpy(shown))[:, :used])
+        rows.append(torch.from_numpy(said)[:, :used])
+    features, rows = torch.cat(features), torch.cat(rows)
+    weights = torch.where(rows == empty, 0.3, 1.0)
+    projector = Projector(dataclasses.replace(tower.shape, inner=inner), embeddings.shape[1])
+    with torch.no_grad():
+        projector.first.weight[:head.first.out_features] = head.first.weight
+        projector.first.bias[:head.first.out_features] = head.first.bias
+        hidden = F.pad(F.gelu(projector.first(features[:2000].flatten(0, 1)), approximate="tanh"), (0, 1), value=1.0)
+        weighed = (hidden * weights[:2000].flatten()[:, None]).T
+        best = torch.linalg.solve(weighed @ hidden + 1e-5 * len(hidden) * torch.eye(inner + 1), weighed @ embeddings[rows[:2000].flatten()])
+        projector.last.weight.copy_(best[:-1].T)
+        projector.last.bias.copy_(best[-1])
+    optimizer, unit = torch.optim.AdamW(projector.parameters(), lr, betas=(0.9, 0.95), weight_decay=0.0), embeddings.square().mean()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = lr * min(1, (step + 1) / 30) * (1 - step / steps)
+        pick = torch.randint(len(features), (size,))
+        off = (projector(features[pick]) - embeddings[rows[pick]]).square().mean(-1) / unit
+        optimizer.zero_grad()
+        (off * weights[pick]).mean().backward()
+        optimizer.step()
+        if (step + 1) % 500 == 0:
+            say(f"projector: step {step + 1} of {steps}, off by {off[rows[pick] != empty].mean().item():.4f} of what the embedding of a word holds")
+    with torch.no_grad():
+        nearest = torch.cdist(projector(features[:1000, :captions.USED]).flatten(0, 1), embeddings).argmin(-1).view(-1, captions.USED)
+    say(f"projector: all rows nearest to the right word in {100 * (nearest == rows[:1000, :captions.USED]).all(1).float().mean().item():.1f} percent of pictures")
     return projector
 
 
