@@ -8,7 +8,7 @@ const BAR = 20;
 const PHASES: Readonly<Record<LoadProgress['phase'], string>> = { warmup: 'warming up', measured: 'measuring', ending: 'ending' };
 
 export class BenchProgress {
-  #saidAt = -Infinity;
+  #saidAt = 0;
   #isDrawn = false;
   #before: LoadProgress | null = null;
 

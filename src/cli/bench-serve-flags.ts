@@ -95,15 +95,26 @@ export interface Wanted {
   readonly isJson: boolean;
 }
 
-/** Throws UsageError or LoadError that names the flag, or file and line. */
+/** Throws UsageError that names the flag, or file and line. */
 export async function wantedOf(given: Given, now: Date): Promise<Wanted> {
+  try {
+    return await read(given, now);
+  } catch (error) {
+    throw error instanceof LoadError ? new UsageError(`bench serve: ${error.message}`, error) : error;
+  }
+}
+
+async function read(given: Given, now: Date): Promise<Wanted> {
   const arrival = arrivalOf(given);
   const extent = { requests: given.has('--requests') ? numberOf(given, '--requests', 0, 1) : null, durationMs: given.has('--duration') ? timeOf(given, '--duration', 0) : null };
   const { workload, about } = await workloadOf(given);
   const isEndless = extent.requests === null && extent.durationMs === null && workload.kind !== 'trace';
   const slo = last(given, '--slo');
+  const dialect = dialectOf(given);
+  if (given.has('--stored') && dialect !== 'responses') throw new UsageError('bench serve: --stored needs --dialect responses');
+  if (arrival.kind === 'trace' && workload.kind !== 'trace') throw new UsageError('bench serve: --as-traced needs --mooncake or --burstgpt');
   return {
-    url: last(given, '--url'), model: last(given, '--model'), dialect: dialectOf(given), headers: headersOf(given), body: bodyOf(given), ignoreEos: given.has('--ignore-eos'),
+    url: last(given, '--url'), model: last(given, '--model'), dialect, headers: headersOf(given), body: bodyOf(given), ignoreEos: given.has('--ignore-eos'),
     timeoutMs: timeOf(given, '--timeout', 600_000), arrival, maxConcurrency: given.has('--max-concurrency') ? numberOf(given, '--max-concurrency', 0, 1) : null,
     extent: isEndless ? { requests: 100, durationMs: null } : extent, warmup: extentOf(last(given, '--warmup'), '--warmup'), graceMs: timeOf(given, '--grace', 30_000),
     runs: numberOf(given, '--runs', 1, 1), seed: numberOf(given, '--seed', 1, 0), threads: numberOf(given, '--threads', 1, 1),

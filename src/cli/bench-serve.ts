@@ -76,7 +76,7 @@ export async function benchServe(argv: string[]): Promise<number> {
     const asked: Target = {
       url: peer.url, dialect: wanted.dialect, model, headers: peer.headers, body: wanted.body, ignoreEos: wanted.ignoreEos, capField: 'max_tokens', timeoutMs: wanted.timeoutMs,
     };
-    const { target, measure } = await prepare(asked, wanted.workload.kind === 'synthetic' && wanted.workload.prefixes !== null);
+    const { target, measure } = await prepare(asked, wanted.workload);
     isRunning = true;
     const runs: FinishedRun[] = [];
     for (let number = 0; number < wanted.runs && !stop.signal.aborted; number++) runs.push(await once(wanted, target, measure, number, stop.signal));

@@ -5,7 +5,7 @@ import { LoadClient, refusal } from './client.js';
 import type { Asked } from './client.js';
 import { LoadError } from './load-error.js';
 import { UNMEASURED, WORDS } from './text-maker.js';
-import type { Target, TextMeasure, Turn } from './types.js';
+import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 
 const ANSWER_WITHIN_MS = 30_000;
 /** Words that are measured one by one where not all are one token. */
@@ -49,32 +49,33 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
   return names;
 }
 
-/**
- * Asks the target once or a few times. `withSystem`: whether sessions will have a system message. Throws LoadError in the
- * server's words if it does not answer.
- */
-export async function prepare(target: Target, withSystem: boolean): Promise<{ target: Target; measure: TextMeasure }> {
+/** What stands in every prompt of a workload beside its texts. */
+interface Around { readonly system: string | null; readonly schema: Turn['schema'] }
+
+/** Asks the target once or a few times, as the workload will. Throws LoadError in the server's words if it does not answer. */
+export async function prepare(target: Target, workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null }): Promise<{ target: Target; measure: TextMeasure }> {
+  const around: Around = { system: workload.prefixes == null ? null : ' the', schema: workload.schema };
   const words = await measuredWords(target);
   const few = WORDS.slice(0, 20);
-  const { asked, target: ready } = await probe(target, few, withSystem);
+  const { asked, target: ready } = await probe(target, few, around);
   const cost = (list: readonly string[]): number => list.reduce((sum, _, at) => sum + (words?.[at % words.length] ?? 1), 0);
   const counted = asked.answer.promptTokens;
-  if (words !== null) return { target: ready, measure: { tokens: words, overhead: counted === null ? 0 : Math.max(0, counted - cost(few) - (withSystem ? 1 : 0)), exact: true } };
+  if (words !== null) return { target: ready, measure: { tokens: words, overhead: counted === null ? 0 : Math.max(0, counted - cost(few) - (around.system === null ? 0 : words[0] ?? 1)), exact: true } };
   if (counted === null) return { target: ready, measure: UNMEASURED };
   // No tokenizer: what a hundred words more cost.
   const many = [...few, ...WORDS.slice(20, 120)];
-  const { asked: longer } = await probe(ready, many, withSystem);
+  const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);
   return { target: ready, measure: { tokens: WORDS.map(() => perWord), overhead: Math.max(0, Math.round(counted - 20 * perWord)), exact: false } };
 }
 
-async function probe(target: Target, words: readonly string[], withSystem: boolean): Promise<{ asked: Asked; target: Target }> {
-  const turn: Turn = { text: ` ${words.join(' ')}`, maxTokens: PROBE_TOKENS, schema: null, thinkMs: 0, promptTokens: null };
+async function probe(target: Target, words: readonly string[], around: Around): Promise<{ asked: Asked; target: Target }> {
+  const turn: Turn = { text: ` ${words.join(' ')}`, maxTokens: PROBE_TOKENS, schema: around.schema, thinkMs: 0, promptTokens: null };
   const client = new LoadClient(target, () => performance.now());
   try {
-    const asked = await client.ask(client.write({ system: withSystem ? ' the' : null, before: [], turn, stored: null }));
+    const asked = await client.ask(client.write({ system: around.system, before: [], turn, stored: null }));
     if (asked.error === null) return { asked, target };
-    if (asked.error.kind === 'http_400' && target.capField === 'max_tokens' && asked.error.message.includes('max_completion_tokens')) return await probe({ ...target, capField: 'max_completion_tokens' }, words, withSystem);
+    if (asked.error.kind === 'http_400' && target.capField === 'max_tokens' && asked.error.message.includes('max_completion_tokens')) return await probe({ ...target, capField: 'max_completion_tokens' }, words, around);
     throw new LoadError(`${target.url} does not answer ${target.dialect} requests: ${asked.error.kind}: ${asked.error.message}`);
   } finally {
     client.close();

@@ -12,7 +12,7 @@ const STYLE = `
 @media(prefers-color-scheme:dark){:root{--back:#15171a;--card:#1d2024;--text:#e6e7e9;--soft:#9aa0a8;--line:#33373d;--bad:#ff8a80;--good:#6fd19b;--c0:#7aa7f5;--c1:#f0966a;--c2:#6cc795;--c3:#bb93e6;--c4:#dcb94a;--c5:#9fb0bf}}
 body{margin:0 auto;max-width:1320px;padding:24px;background:var(--back);color:var(--text);font:15px/1.5 system-ui,sans-serif}
 h1{font-size:22px;margin:0 0 4px}h2{font-size:17px;margin:28px 0 8px}p{margin:4px 0}.soft{color:var(--soft)}code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
-.tables{display:flex;flex-wrap:wrap;gap:12px 40px}.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}th{color:var(--soft);font-weight:500}
+.tables{display:flex;flex-wrap:wrap;gap:12px 40px}.wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}td{white-space:nowrap}td:last-child{white-space:normal}th{color:var(--soft);font-weight:500}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:16px;margin-top:12px}.charts>svg{background:var(--card);border-radius:8px;width:100%;height:auto;padding:8px;box-sizing:border-box;fill:var(--text);font:12px system-ui,sans-serif}
 .title{font-size:14px;font-weight:600}.tick{fill:var(--soft);font-size:11px}.grid{stroke:var(--line)}.missed,.doubt{color:var(--bad)}.kept{color:var(--good)}
 ${[0, 1, 2, 3, 4, 5].map((n) => `.line${n}{fill:none;stroke:var(--c${n});stroke-width:1.6}.fill${n}{fill:var(--c${n})}`).join('')}
@@ -34,7 +34,7 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
   const charts = [
     latencies.length === 0 ? '' : curves({ title: 'How long requests took', x: 'milliseconds, from when they should have begun', y: '% of requests within', logX: true, most: 100 }, latencies),
     gaps.length === 0 ? '' : curves({ title: 'Between pieces of an answer', x: 'milliseconds', y: '% within', logX: true, most: 100 }, gaps),
-    curves({ title: 'Requests under way', x: 'seconds; the warm-up is in it', y: 'requests' }, timeline.waiting.points.some(([, y]) => y > 0.01) ? [timeline.running, timeline.waiting] : [timeline.running]),
+    curves({ title: 'Requests under way', x: 'seconds; the warm-up is in it', y: 'requests' }, timeline.waiting.points.some(([, y]) => y >= 1) ? [timeline.running, timeline.waiting] : [timeline.running]),
     curves({ title: 'Output tokens a second', x: 'seconds; the warm-up is in it', y: 'tokens/s' }, [timeline.tokens]),
     records.length === 0 ? '' : dots({ title: 'Time to first token', x: 'seconds', y: 'milliseconds' }, ttftDots(records)),
     longest.length === 0 ? '' : bars('The slowest requests', 'milliseconds', ['waiting', 'to first token', 'answering'], longest),

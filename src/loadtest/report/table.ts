@@ -11,8 +11,8 @@ export function number(value: number): string {
   return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(3)));
 }
 
-/** Milliseconds, or seconds from ten on. */
-export const duration = (ms: number): string => (Number.isFinite(ms) && Math.abs(ms) >= 10_000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
+/** Milliseconds, or seconds from one on. */
+export const duration = (ms: number): string => (Number.isFinite(ms) && Math.abs(ms) >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
 
 export const LATENCY_HEAD = ['', 'p50', 'p90', 'p95', 'p99', 'max', 'mean', 'count'] as const;
 
@@ -22,7 +22,7 @@ export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[]
     (values === null ? [] : [[name, ...[values.p50, values.p90, values.p95, values.p99, values.max, values.mean].map(duration), number(values.count)]]);
   return [
     ...row('time to first token', ttft), ...row('between pieces', itl), ...row('per output token', tpot), ...row('end to end', e2e),
-    ...(queued !== null && queued.max > 5 ? row('waited for a place', queued) : []),
+    ...(queued !== null && queued.max > 5 ? row('until it was sent', queued) : []),
   ];
 }
 
