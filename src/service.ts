@@ -26,6 +26,7 @@ import { ModelPool } from './engine/model-pool.js';
 import { FileFacts } from './engine/file-facts.js';
 import { Hub } from './hub/hub.js';
 import { Pulls } from './operator/pulls.js';
+import { Tunings } from './operator/tunings.js';
 import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
@@ -38,7 +39,11 @@ import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { completionsRoute } from './protocol/completions/route.js';
 import { tokenRoutes } from './protocol/tokens/routes.js';
+import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
+import { LmdbTuneRuns } from './operator/lmdb-tune-runs.js';
+import { LmdbServedModels } from './operator/lmdb-served-models.js';
+import { ServedByOperators } from './operator/served-by-operators.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
@@ -63,6 +68,7 @@ import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
 import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
+import { readServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -180,14 +186,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
     if (primary) await tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), pool, config, log);
-  if (primary) await tuning.forgetGiven();
+  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), new LmdbEngineHolds(store), pool, config, log);
+  undo.add(() => tuning.close());
+  if (primary) {
+    await tuning.forgetGiven();
+    await tuning.watchHolds();
+  }
   undo.add(() => pool.close());
   const modelSettings = await ModelSettings.open(new LmdbModelSettings(store, directory.audit), bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
   undo.add(() => modelSettings.close());
   for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
-    for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
+    for (const { model: { id } } of pool.list()) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
   const residency = new Residency({
@@ -222,7 +232,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
   const sealerState = new LmdbSealerState(store);
-  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const named = new Set([...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
+  const hub = new Hub(config);
+  const served = await ServedByOperators.open({
+    store: new LmdbServedModels(store, directory.audit), pool, hub, bus, log, taken: named, graceMs: config.engine.max_generation_ms,
+    isUnloaded: (name) => modelSettings.row(name).unloaded === true,
+    onServed: (name) => {
+      sealer.know(name);
+      if (primary) sealerState.knownModels([name]).catch((err: unknown) => log.error({ err, model: name }, 'the name of a model cannot be kept'));
+    },
+  });
+  undo.add(() => served.close());
   const box = new SecretBox(await openKeyRing(sealerState, config.secrets.signing_keys));
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
@@ -261,12 +282,23 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
-  const hub = new Hub(config);
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
+  const tuneRuns = new LmdbTuneRuns(store);
+  if (primary) await tuneRuns.endUnfinished('The server ended.', new Date());
+  const tunings = new Tunings({
+    runs: tuneRuns, tuning, accounts, requestLog, bus, log, url: () => readServerRecord(config.data_dir)?.url ?? null,
+    concurrencyLimit: async (model) => {
+      const [first] = await directory.organizations.all();
+      const view = first === undefined ? null : await directory.organizations.get(first.id);
+      return view === null ? null : admission.limitsOf({ organizationId: view.id, limits: view.settings.limits }, model).concurrency;
+    },
+  });
+  undo.add(() => tunings.close());
   const operator: OperatorDeps = {
+    tuneRuns, tunings,
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
@@ -311,6 +343,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       draining = true;
       http.draining = true;
       live.drain();
+      tunings.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },
     failedModels: () => {

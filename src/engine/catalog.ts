@@ -154,11 +154,17 @@ function bytesOf(folder: string, names: readonly string[]): number {
 
 const isModelFolder = (path: string, stat: Stats): boolean => stat.isDirectory() && existsSync(join(path, 'config.json'));
 
+/** What a model may be called. Null: it may; else why it may not. */
+export function nameProblem(name: string): string | null {
+  const checked = id.safeParse(name);
+  return checked.success ? null : checked.error.issues[0]?.message ?? 'is no name';
+}
+
 /** A model that is just a file or folder under a name: everything else as it says. Throws CatalogError. */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
-  const checked = id.safeParse(name);
-  if (!checked.success) throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
+  const problem = nameProblem(name);
+  if (problem !== null) throw new CatalogError(`model name "${name}"`, problem);
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat === undefined) throw new CatalogError(file, 'is not there');
   const isFolder = isModelFolder(file, stat);

@@ -63,8 +63,13 @@ class Slot implements PooledEngine {
     else this.status = { state: 'idle' };
   }
 
-  /** Somebody asks for it. */
+  /** Somebody asks for it; one that could not be loaded is tried once more. */
   wake(): void {
+    if (this.status.state === 'failed' && this.#wanted && !this.#closed) {
+      this.isAwaited = true;
+      this.status = { state: 'loading', progress: 0 };
+      this.settled = this.settled.then(() => this.#become(true, 0));
+    }
     if (!this.#resting) return;
     this.isAwaited = true;
     this.want(true, 0);
@@ -193,7 +198,7 @@ export class ModelPool {
     else entry.slot.leave(graceMs);
   }
 
-  /** A model that rests begins to load. Nothing happens to any other. */
+  /** A model that rests begins to load, or one that could not be loaded. Nothing happens to any other. */
   wake(name: string): void {
     const entry = this.#models.get(name);
     if (entry?.loaded === true) entry.slot.wake();
@@ -228,6 +233,23 @@ export class ModelPool {
     await slot.close();
   }
 
+  /**
+   * Takes a name away at once; what runs under it gets `graceMs`, then ends as `time_limit`. Resolves when that is over. The
+   * engine ends with its last name.
+   */
+  async leave(name: string, graceMs: number): Promise<void> {
+    const entry = this.#models.get(name);
+    if (entry === undefined) return;
+    this.setLoaded(name, false, graceMs);
+    this.#models.delete(name);
+    const { slot } = entry;
+    slot.names.splice(slot.names.indexOf(name), 1);
+    await slot.settled;
+    if (slot.names.length > 0 || this.#slots.get(slot.key) !== slot) return;   // somebody has come back to it
+    this.#slots.delete(slot.key);
+    await slot.close();
+  }
+
   get(name: string): PooledModel | undefined {
     const entry = this.#models.get(name);
     return entry && pooled(entry);
@@ -240,7 +262,7 @@ export class ModelPool {
 
   /** Each engine once, however many names it has. */
   engines(): PooledEngine[] {
-    return [...this.#slots.values()];
+    return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
 
   /** Resolves when nothing is loading any more; what came of it stands in the statuses. */
@@ -254,7 +276,9 @@ export class ModelPool {
   }
 
   async close(): Promise<void> {
+    const slots = [...this.#slots.values()];      // those too whose names are gone while something runs on them
     await Promise.all([...this.#models.keys()].map((name) => this.remove(name)));
+    await Promise.all(slots.map((slot) => slot.close()));
   }
 }
 

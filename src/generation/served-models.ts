@@ -46,7 +46,7 @@ export class ServedModels {
   find(asked: string): ServedModel {
     const name = this.names.aliases.get(asked) ?? asked;
     const pooled = this.pool.get(name);
-    if (pooled === undefined) throw apiError('model_not_found', `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`, 'model');
+    if (pooled === undefined) throw unknown(asked);
     const lifecycle = lifecycleAt(this.names.declared(pooled.model), Date.now());
     if (lifecycle.state === 'retired') throw retired(asked, lifecycle);
     return {
@@ -54,7 +54,8 @@ export class ServedModels {
       sampling: pooled.model.sampling,
       awake: (signal) => this.#awake(name, signal),
       ready: () => {
-        const now = this.pool.get(name) ?? pooled;
+        const now = this.pool.get(name);
+        if (now === undefined) throw unknown(asked);      // an operator has taken the name away
         const provider = this.#provider(now.model, engineOf(now));
         if (provider instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
         return provider;
@@ -83,7 +84,8 @@ export class ServedModels {
 
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status.engine);
-    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false };
+    const said = this.#known.get(model.id);
+    const known = said?.file === model.file ? said : { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false };
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
@@ -125,7 +127,7 @@ export class ServedModels {
     try {
       const provider = new LocalProvider(engine, model, this.limits);
       const { contextWindow, maxOutputTokens, reasons, images } = provider;
-      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons, sees: images !== null });
+      this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, reasons, sees: images !== null });
       return provider;
     } catch (error) {
       if (error instanceof TemplateError) return error;
@@ -149,7 +151,7 @@ const aborted = (signal: AbortSignal): Promise<void> => new Promise((resolve) =>
   else signal.addEventListener('abort', () => resolve(), { once: true });
 });
 
-interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
+interface Known { file: string; contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
 
 /** Further names of models, and what an operator has said of their ends. */
 export interface ModelNames {
@@ -159,6 +161,10 @@ export interface ModelNames {
 }
 
 const PLAIN_NAMES: ModelNames = { aliases: new Map(), declared: (model) => model };
+
+function unknown(asked: string): Error {
+  return apiError('model_not_found', `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`, 'model');
+}
 
 function retired(asked: string, { successor }: ModelLifecycle): Error {
   const instead = successor === null ? '' : ` Use ${JSON.stringify(successor)} instead.`;

@@ -4,6 +4,7 @@
 // Times are RFC 3339, money is a number beside a currency's text, lists are ListPage.
 
 import type { ModelPull } from '../shared/model-pull.js';
+import type { TuneSettings } from './tuning.js';
 
 export type { ModelPull };
 
@@ -221,9 +222,18 @@ export interface DashboardImagePlan {
 
 // ---- operator ----
 
+/** POST …/operator/models: serves what has been fetched, from now on and after every start. */
+export interface OperatorServe { name: string; model: string; display_name?: string | null; idle_minutes?: number | null }
+export interface OperatorModel extends DashboardModel {
+  /** OWNER/REPO:QUANTIZATION of what an operator has served; null: a model of the settings. */
+  source: string | null;
+  /** Why it could not be loaded. */
+  problem: string | null;
+}
+
 /** A model in the hub's cache. */
 export interface DiskModel {
-  /** OWNER/REPO:QUANTIZATION; served with --model NAME=hf:… */
+  /** OWNER/REPO:QUANTIZATION */
   model: string;
   path: string; file_bytes: number;
   /** Of a revision that the hub's branch has moved on from. */
@@ -291,7 +301,13 @@ export interface Tunable {
   given: string | null;
 }
 export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
-export interface EngineTunables { model: string; names: string[]; tunables: Tunable[] }
+export interface EngineTunables {
+  model: string; names: string[]; tunables: Tunable[];
+  /** Settings are being tried on it: those in force are not kept, and end then at the latest if they are not prolonged. */
+  held_until: string | null;
+}
+/** PUT …/operator/tunables/{model}/hold. `is_new`: begins the hold, else goes on with it. The answer is EngineTunables. DELETE ends it (`id` in the query). */
+export interface EngineHoldRequest { id: string; is_new: boolean; seconds: number; values: TuneSettings }
 /** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */
 export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;
 

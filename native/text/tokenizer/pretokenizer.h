@@ -12,7 +12,7 @@
 namespace monolith {
 
 // One regular expression. Its matches become pieces of their own, and so does what lies between two
-// of them. The expressions stand in pretokenizer.cc beside the code.
+// of them. The expressions stand in split_words.h and split_parts.h beside the code.
 enum class SplitStage : uint8_t {
   // Whole words.
   kGpt2, kLlama3, kQwen2, kJais2, kNumberRunWords, kSeedCoder, kQwen35, kPhrases, kTekken, kGpt4o, kKimi, kYoutu,

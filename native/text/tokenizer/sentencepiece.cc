@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <string>
 
+#include "text/tokenizer/char_reader.h"
 #include "text/tokenizer/extension_keys.h"
 #include "text/tokenizer/unicode.h"
 
@@ -18,9 +20,10 @@ constexpr std::string_view kEscapedSpace = "\u2581";
 constexpr uint32_t kLooseBytes = 0x110000;
 Symbol loose_symbol(uint32_t code_point) { return ~static_cast<Symbol>(code_point); }
 
-void replace_escaped_spaces(std::string_view text, std::string& out) {
+void replace_escaped_spaces(std::string_view text, bool plain, std::string& out) {
   out.clear();
   for (;;) {
+    if (plain) return void(out.append(text));
     const size_t at = text.find(kEscapedSpace);
     out.append(text.substr(0, at));
     if (at == std::string_view::npos) return;
@@ -42,21 +45,50 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
   return {};
 }
 
-Result<bool> is_listed_pieces_file(const GgufFile& file) {
+// Models and pre-tokenizers ('': any) of vocabularies whose pieces merge as listed, and what llama.cpp ties to each
+// (llama-vocab.cpp). Null for others.
+const SentencePiece::Options* SentencePiece::find_listed(std::string_view model, std::string_view pre) {
+  struct Listed {
+    std::string_view model, pre;
+    Options options;
+  };
+  using enum Options::WhiteSpace;
+  static constexpr Options kGemma = {.space_prefix = false, .insists_on_bos = true, .lines_apart = true, .whole_lines = true,
+                                     .lacks_unknown = true};
+  static constexpr Listed kListed[] = {
+      {"gemma4", "", kGemma},
+      {"gpt2", "gemma4", kGemma},
+      {"gpt2", "granite-embed-multi-311m", kGemma},
+      {"gpt2", "sarvam-moe", {.space_prefix = false, .add_bos = false, .lines_apart = true, .lacks_unknown = true}},
+      {"gpt2", "whitespace", {.space_prefix = false, .add_bos = false, .lacks_unknown = true, .white_space = kApart, .plain_spaces = true}},
+      {"whitespace", "", {.space_prefix = false, .add_bos = false, .lacks_unknown = true, .white_space = kDropped, .plain_spaces = true}},
+  };
+  const auto found = std::ranges::find_if(kListed, [&](const Listed& one) { return one.model == model && (one.pre.empty() || one.pre == pre); });
+  return found != std::end(kListed) ? &found->options : nullptr;
+}
+
+Result<bool> SentencePiece::lists_pieces(const GgufFile& file) {
   auto model = file.string("tokenizer.ggml.model");
   if (!model) return model.error();
   auto pre = file.string("tokenizer.ggml.pre");
   if (!pre) return pre.error();
-  return model->value_or("") == "gpt2" && pre->value_or("") == "sarvam-moe";
+  return find_listed(model->value_or(""), pre->value_or("")) != nullptr;
 }
 
 Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file) {
   Options options;
   auto model = file.string("tokenizer.ggml.model");
   if (!model) return model.error();
-  if (model->value_or("") == "gemma4") options = {.space_prefix = false, .lines_apart = true};
-  if (auto is_one = is_listed_pieces_file(file); !is_one) return is_one.error();
-  else if (*is_one) options = {.space_prefix = false, .add_bos = false, .lines_apart = true};
+  auto pre = file.string("tokenizer.ggml.pre");
+  if (!pre) return pre.error();
+  if (const Options* listed = find_listed(model->value_or(""), pre->value_or(""))) options = *listed;
+  if (options.white_space != Options::WhiteSpace::kText) {
+    constexpr std::string_view kLowercase = "tokenizer.ggml.normalizer.lowercase";
+    auto lowercase = file.boolean(kLowercase);
+    if (!lowercase) return lowercase.error();
+    if (lowercase->value_or(false))
+      return Error{ErrorCode::kUnsupported, "the file asks for text in lower case (" + std::string(kLowercase) + "), which this build does not make of any"};
+  }
   struct Flag {
     std::string_view key;
     bool Options::*field;
@@ -79,7 +111,9 @@ Result<std::unique_ptr<Tokenizer>> SentencePiece::load(const GgufFile& file) {
   if (!merges) return merges.error();
   auto scores = file.numbers("tokenizer.ggml.scores");
   if (!scores) return scores.error();
-  const bool by_merges = *merges && (!*scores || options->lines_apart);
+  const bool by_merges = *merges && (!*scores || options->lacks_unknown);
+  if (options->lacks_unknown && !by_merges)
+    return Error{ErrorCode::kInvalidFile, "the file has no merge list: tokenizer.ggml.merges is missing"};
   if (!by_merges && !*scores)
     return Error{ErrorCode::kInvalidFile, "the file has no scores: tokenizer.ggml.scores is missing"};
   auto vocabulary = Vocabulary::load(file, SpellingStyle::kSentencePiece);
@@ -97,7 +131,7 @@ Result<std::unique_ptr<Tokenizer>> SentencePiece::load(const GgufFile& file) {
 }
 
 SentencePiece::SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options)
-    : Tokenizer(std::move(owned), {.add_bos = options.add_bos,
+    : Tokenizer(std::move(owned), {.add_bos = options.add_bos, .insists_on_bos = options.insists_on_bos,
                                    .strips_leading_space = options.space_prefix,
                                    .opens_once = options.once}),
       options_(options),
@@ -117,7 +151,7 @@ void SentencePiece::build_pieces() {
       byte_tokens_[static_cast<unsigned char>(tokens.bytes(id)[0])] = id;
     else if (tokens.is_ordinary(id) && tokens.spelling(id).find(' ') == std::string_view::npos)
       // A spelling with a plain space is only found as a special token: the text has none.
-      replace_escaped_spaces(tokens.spelling(id), piece);
+      replace_escaped_spaces(tokens.spelling(id), options_.plain_spaces, piece);
     pieces_.push(piece);
   }
 
@@ -188,8 +222,8 @@ void SentencePiece::read_merges(const GgufStrings& merges) {
     const uint32_t line_rank = rank++;
     const size_t space = line.find(' ', 1);
     if (space == std::string_view::npos || line.size() > 4 * kMaxTokenBytes) continue;
-    replace_escaped_spaces(line.substr(0, space), left);
-    replace_escaped_spaces(line.substr(space + 1), right);
+    replace_escaped_spaces(line.substr(0, space), options_.plain_spaces, left);
+    replace_escaped_spaces(line.substr(space + 1), options_.plain_spaces, right);
     const int32_t left_id = by_piece_.find(left), right_id = by_piece_.find(right);
     const int32_t result = by_piece_.find(whole.assign(left).append(right));
     if (left_id == StringTable::kAbsent || right_id == StringTable::kAbsent || result == StringTable::kAbsent ||
@@ -250,12 +284,14 @@ struct SentencePiece::Session {
     put_bytes(character);
   }
 
-  // Byte tokens, or the unknown token if any is missing, or nothing if that is missing too.
+  // Byte tokens, or the unknown token if any is missing, or nothing if that is missing too; with lacks_unknown those there are.
   void put_bytes(std::string_view character) {
-    if (character == " ") character = kEscapedSpace;   // what the text holds by SentencePiece's rules
+    // What the text holds by SentencePiece's rules.
+    if (character == " " && !model.options_.plain_spaces) character = kEscapedSpace;
     const size_t before = out.size();
     for (const char c : character) {
       const TokenId id = model.byte_tokens_[static_cast<unsigned char>(c)];
+      if (id == kNoToken && model.options_.lacks_unknown) continue;
       if (id == kNoToken) {
         out.resize(before);
         const TokenId unknown = model.vocabulary().unknown();
@@ -269,21 +305,40 @@ struct SentencePiece::Session {
 
 void SentencePiece::encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const {
   Session session{*this, out};
+  if (options_.white_space != Options::WhiteSpace::kText) return encode_apart(session, text);
   // The text proper has no spaces, only "▁"; here it is the other way round, which is the same.
   std::string rewritten;
   const bool has_space = text.starts_with(' ') || text.starts_with(kEscapedSpace);
   const bool prefix = opens && options_.space_prefix && !(options_.spared && has_space);
   if (prefix || text.find(kEscapedSpace) != std::string_view::npos) {
-    replace_escaped_spaces(text, rewritten);
+    replace_escaped_spaces(text, false, rewritten);
     if (prefix) rewritten.insert(rewritten.begin(), ' ');
     text = rewritten;
   }
-  if (!options_.lines_apart) return encode_words(session, text);
+  if (options_.lines_apart) encode_lines(session, text);
+  else encode_words(session, text);
+}
+
+// [^\n]+|[\n]+
+void SentencePiece::encode_lines(Session& session, std::string_view text) const {
   for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text[begin] == '\n' ? text.find_first_not_of('\n', begin)
-                                                    : text.find('\n', begin),
-                                text.size());
-    encode_words(session, text.substr(begin, end - begin));
+    const bool breaks = text[begin] == '\n';
+    const size_t end = std::min(breaks ? text.find_first_not_of('\n', begin) : text.find('\n', begin), text.size());
+    const std::string_view piece = text.substr(begin, end - begin);
+    const int32_t whole = breaks && options_.whole_lines && piece.size() <= kMaxTokenBytes ? by_piece_.find(piece) : StringTable::kAbsent;
+    if (whole != StringTable::kAbsent && whole < vocabulary().size()) session.out.push_back(whole);
+    else encode_words(session, piece);
+    begin = end;
+  }
+}
+
+// \S+
+void SentencePiece::encode_apart(Session& session, std::string_view text) const {
+  const CharReader reader(text);
+  for (size_t begin = 0; begin < text.size();) {
+    const bool space = reader.at(begin).is(CharClass::kSpace);
+    const size_t end = reader.skip(begin, [=](const Char& c) { return c.is(CharClass::kSpace) == space; });
+    if (!space || options_.white_space == Options::WhiteSpace::kApart) session.encode(reader.between(begin, end));
     begin = end;
   }
 }

@@ -17,12 +17,12 @@ namespace monolith {
 // tokenizer.ggml.scores: one number per token, or kInvalidFile.
 Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 
-// Whether a file that names byte-level BPE holds pieces with "▁" and their merges instead, as its pre-tokenizer says (Sarvam).
-Result<bool> is_listed_pieces_file(const GgufFile& file);
-
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
+  // Whether the file holds pieces and their merges, though it may name byte-level BPE: its pre-tokenizer says so (Sarvam,
+  // Granite's embedding models).
+  static Result<bool> lists_pieces(const GgufFile& file);
 
  private:
   struct Session;
@@ -32,15 +32,24 @@ class SentencePiece final : public Tokenizer {
     bool spared = false;         // not where the text has one
     bool once = false;           // only at the very beginning
     bool add_bos = true;
+    bool insists_on_bos = false; // whatever the file says of it
     bool lines_apart = false;    // runs of line breaks merge on their own
+    bool whole_lines = false;    // and one that is a token is that token
+    bool lacks_unknown = false;  // bytes without a token vanish
+    enum class WhiteSpace : uint8_t { kText, kApart, kDropped };   // kApart: it and words merge on their own; kDropped: words alone
+    WhiteSpace white_space = WhiteSpace::kText;
+    bool plain_spaces = false;   // "▁" is a character as any
   };
 
   SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options);
   static Result<Options> read_options(const GgufFile& file);
+  static const Options* find_listed(std::string_view model, std::string_view pre);
   void build_pieces();
   void build_merges(const std::vector<float>& scores);
   void read_merges(const GgufStrings& merges);
   void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+  void encode_lines(Session& session, std::string_view text) const;
+  void encode_apart(Session& session, std::string_view text) const;
   void encode_words(Session& session, std::string_view text) const;
 
   Options options_;

@@ -93,13 +93,14 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
   constexpr Family kFamilies[] = {{"gpt2", ByteLevelBpe::load},
                                   {"llama", SentencePiece::load},
                                   {"gemma4", SentencePiece::load},
+                                  {"whitespace", SentencePiece::load},
                                   {"t5", Unigram::load}};
   const auto family = std::ranges::find(kFamilies, **model, &Family::model);
   if (family == std::end(kFamilies))
     return Error{ErrorCode::kUnsupported,
                  "the file asks for the tokenizer '" + std::string((*model)->substr(0, 64)) +
-                     "' (tokenizer.ggml.model); this build has 'gpt2', 'llama', 'gemma4' and 't5'"};
-  auto has_pieces = is_listed_pieces_file(file);
+                     "' (tokenizer.ggml.model); this build has 'gpt2', 'llama', 'gemma4', 'whitespace' and 't5'"};
+  auto has_pieces = SentencePiece::lists_pieces(file);
   if (!has_pieces) return has_pieces.error();
   auto tokenizer = *has_pieces ? SentencePiece::load(file) : family->load(file);
   if (!tokenizer) return tokenizer.error();
@@ -113,6 +114,7 @@ Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits&
       user_defined_(std::make_unique<SpecialMatcher>(*vocabulary_, kUserDefinedKinds)),
       add_bos_(traits.add_bos),
       add_eos_(traits.add_eos),
+      insists_on_bos_(traits.insists_on_bos),
       strips_leading_space_(traits.strips_leading_space),
       cleans_up_spaces_(traits.cleans_up_spaces),
       opens_once_(traits.opens_once) {}
@@ -132,6 +134,7 @@ Status Tokenizer::read_added_tokens(const GgufFile& file) {
   };
   Status status = read("tokenizer.ggml.add_bos_token", "tokenizer.ggml.bos_token_id", bos(), add_bos_);
   if (!status) return status;
+  if (insists_on_bos_) add_bos_ = bos() != kNoToken;
   status = read("tokenizer.ggml.add_eos_token", "tokenizer.ggml.eos_token_id", eos(), add_eos_);
   if (!status) return status;
   for (auto [key, ids] : {std::pair{kStripBeforeKey, &strips_before_}, std::pair{kStripBehindKey, &strips_behind_}}) {

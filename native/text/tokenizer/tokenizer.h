@@ -69,6 +69,7 @@ class Tokenizer {
  protected:
   struct Traits {
     bool add_bos = false, add_eos = false;   // unless the file says otherwise
+    bool insists_on_bos = false;             // it comes even then
     bool strips_leading_space = false;
     bool cleans_up_spaces = false;
     bool opens_once = false;   // see encode_text
@@ -86,7 +87,7 @@ class Tokenizer {
   std::unique_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<const SpecialMatcher> special_, user_defined_;
   std::vector<TokenId> strips_before_, strips_behind_;   // ascending; most files have none
-  bool add_bos_, add_eos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
+  bool add_bos_, add_eos_, insists_on_bos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
 };
 
 // Bytes of successive tokens to text, never splitting a UTF-8 character. One per sequence, no

@@ -110,6 +110,46 @@ TEST(sarvam_files_have_pieces_by_another_name) {
   CHECK_EQ((*loaded)->decode(encode(**loaded, "a b ?")), std::string("a b ?"));
 }
 
+TEST(embedding_models_of_granite_have_pieces_as_gemma_4_has) {
+  VocabularyFile file = with_merges();
+  file.model = "gpt2";
+  file.pre = "granite-embed-multi-311m";
+  file.add("\n\n\n");   // no merge leads to it: lines that are a token are that token
+  const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_bos_token", false));   // it comes all the same
+  REQUIRE(loaded.ok());
+  const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
+  CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({(*loaded)->bos(), id("ab"), id("▁a")}));
+  CHECK_EQ(show(encode(**loaded, "a\n\n\nb")), show({id("a"), id("\n\n\n"), id("b")}));
+  CHECK_EQ(show(encode(**loaded, "a\n\n\n\nb")), show({id("a"), id("\n\n"), id("\n\n"), id("b")}));
+  file.merges.clear();
+  CHECK(!load(file).ok());
+}
+
+TEST(words_between_white_space_merge_on_their_own) {
+  VocabularyFile file = with_merges();
+  file.pre = "whitespace";
+  file.add("a▁");
+  file.merges.push_back("a ▁");
+  std::erase_if(file.merges, [](const std::string& merge) { return merge == "\n \n"; });
+  // A byte that has no token vanishes.
+  file.tokens[3 + 0xC3] = "<gone>";
+  file.types[3 + 0xC3] = static_cast<int32_t>(TokenKind::kUnused);
+  for (const char* model : {"gpt2", "whitespace"}) {
+    file.model = model;
+    const auto loaded = load(file);
+    REQUIRE(loaded.ok());
+    const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
+    const bool drops = file.model == "whitespace";
+    std::vector<TokenId> want = {id("ab"), id("aba")};
+    if (!drops) want = {id("ab"), 3 + ' ', id("\n"), id("aba")};
+    CHECK_EQ(show(encode(**loaded, "ab \naba", {.add_special = true})), show(want));
+    CHECK_EQ(show(encode(**loaded, "ba\u3000")), drops ? show({id("ba")}) : show({id("ba"), 3 + 0xE3, 3 + 0x80, 3 + 0x80}));
+    CHECK_EQ(show(encode(**loaded, "a▁ü")), show({id("a▁"), 3 + 0xBC}));   // "▁" is no space here
+    const auto lower = load(file.builder().scalar<bool>("tokenizer.ggml.normalizer.lowercase", true));
+    CHECK(!lower.ok() && lower.error().message.find("normalizer.lowercase") != std::string::npos);
+  }
+}
+
 TEST(ids_that_are_not_there_have_no_default_where_the_file_says_so) {
   const auto usual = load(with_merges());
   REQUIRE(usual.ok());

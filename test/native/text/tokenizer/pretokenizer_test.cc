@@ -1,6 +1,6 @@
 // Splitting against what the regular expressions themselves give. The tables were written by
 // JavaScript's RegExp (flag u, \s as \p{White_Space}, Unicode 17) from the expressions cited in
-// pretokenizer.cc.
+// split_words.h and split_parts.h.
 #include <algorithm>
 #include <string>
 #include <vector>

@@ -1,0 +1,221 @@
+// The expressions that isolate parts of a text: their matches become pieces of their own, and so does what lies between two of
+// them. Included by pretokenizer.cc alone; pure functions of the text, linear in it, nothing is allocated. emit(piece) is called for
+// each, in order.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "text/tokenizer/char_reader.h"
+#include "text/tokenizer/code_points.h"
+#include "text/tokenizer/deepseek_letters.h"
+#include "text/tokenizer/split_words.h"
+
+namespace monolith::pretokenizing {
+
+// X, each character alone.
+template <typename Belongs, typename Emit>
+void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
+  const CharReader reader(text);
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const Char c = reader.at(i);
+    if (belongs(c)) {
+      if (i > done) emit(reader.between(done, i));
+      done = i + c.size;
+      emit(reader.between(i, done));
+    }
+    i += c.size;
+  }
+  if (done < text.size()) emit(reader.between(done, text.size()));
+}
+
+enum class Before { kNothing, kSpace, kWhiteSpace };
+
+// X+, ` ?X+` or `\s?X+`.
+template <Before kBefore, typename Belongs, typename Emit>
+void isolate_runs(std::string_view text, Belongs belongs, Emit emit) {
+  const CharReader reader(text);
+  size_t done = 0;
+  bool after_space = false;
+  for (size_t i = 0, previous = 0; i < text.size();) {
+    const Char c = reader.at(i);
+    if (!belongs(c)) {
+      previous = i;
+      after_space = kBefore == Before::kSpace ? c.code_point == ' ' : c.is(CharClass::kSpace);
+      i += c.size;
+      continue;
+    }
+    const size_t begin = kBefore != Before::kNothing && after_space ? previous : i;
+    const size_t end = reader.skip(i + c.size, belongs);
+    if (begin > done) emit(reader.between(done, begin));
+    emit(reader.between(begin, end));
+    i = done = end;
+    after_space = false;
+  }
+  if (done < text.size()) emit(reader.between(done, text.size()));
+}
+
+// \p{N}{1,3}
+template <typename Emit>
+void isolate_number_triples(std::string_view text, Emit emit) {
+  isolate_runs<Before::kNothing>(text, is_number, [&](std::string_view piece) {
+    const CharReader reader(piece);
+    if (!is_number(reader.at(0))) return emit(piece);
+    for (size_t begin = 0, end; begin < piece.size(); begin = end) {
+      end = skip_digits(reader, begin, 3);
+      emit(reader.between(begin, end));
+    }
+  });
+}
+
+// Runs of digits in groups of three, counted from the run's end. (?=(\d{3})+(?!\d)), or with kWholeNumbers
+// \d{1,3}(?=(?:\d{3})*\b): then a run that a letter, a mark or another number follows stays as it is.
+template <bool kWholeNumbers, typename Emit>
+void group_digits(std::string_view text, Emit emit) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const CharReader reader(text);
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i;
+    while (end < text.size() && is_digit(text[end])) ++end;
+    if (end == i) {
+      ++i;
+      continue;
+    }
+    const auto cut = [&](size_t at) {
+      if (at > done) emit(text.substr(done, at - done));
+      done = at;
+    };
+    const Char next = reader.at(end);
+    if (!kWholeNumbers || !(next.is_letter_or_mark() || is_number(next) || next.code_point == '_')) {
+      if (kWholeNumbers) cut(i);
+      for (size_t at = i + (end - i) % 3; at < end; at += 3) cut(at);
+      if (kWholeNumbers) cut(end);
+    }
+    i = end;
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
+// [0-9][0-9][0-9]
+template <typename Emit>
+void isolate_three_digits(std::string_view text, Emit emit) {
+  size_t done = 0, digits = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    digits = text[i] >= '0' && text[i] <= '9' ? digits + 1 : 0;
+    if (digits < 3) continue;
+    if (i - 2 > done) emit(text.substr(done, i - 2 - done));
+    emit(text.substr(i - 2, 3));
+    done = i + 1;
+    digits = 0;
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
+// Runs of numbers in groups of three, counted from the run's end. As llama.cpp cuts them: what stands before a run stays with
+// its first group, for the expressions behind this one to cut.
+template <typename Emit>
+void group_numbers(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const Char first = reader.at(i);
+    if (!is_number(first)) {
+      i += first.size;
+      continue;
+    }
+    const size_t end = reader.skip(i + first.size, is_number);
+    size_t n = 0;
+    for (size_t at = i; at < end; at += reader.at(at).size) ++n;
+    for (size_t group = n % 3 == 0 ? 3 : n % 3; i < end; group = 3) {
+      i = skip_digits(reader, i, static_cast<int>(group));
+      emit(reader.between(done, i));
+      done = i;
+    }
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
+// What `match` finds, wherever it begins: the length at the text's beginning, or 0.
+template <typename Match, typename Emit>
+void isolate_matches(std::string_view text, Match match, Emit emit) {
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = match(text.substr(i));
+    if (length == 0) {
+      ++i;
+      continue;
+    }
+    if (i > done) emit(text.substr(done, i - done));
+    emit(text.substr(i, length));
+    i = done = i + length;
+  }
+  if (done < text.size()) emit(text.substr(done));
+}
+
+// `before`, at least one and at most `most` characters from `first` to `last`, `after`.
+inline size_t framed(std::string_view text, std::string_view before, char first, char last, size_t most, char after) {
+  if (!text.starts_with(before)) return 0;
+  size_t at = before.size();
+  while (at < text.size() && at - before.size() < most && text[at] >= first && text[at] <= last) ++at;
+  return at > before.size() && at < text.size() && text[at] == after ? at + 1 : 0;
+}
+
+// [\t\n]|    |  (four spaces, or two)
+inline size_t even_spaces(std::string_view text) {
+  if (text[0] == '\t' || text[0] == '\n') return 1;
+  return text.starts_with("    ") ? 4 : text.starts_with("  ") ? 2 : 0;
+}
+
+// [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
+template <typename Emit>
+void isolate_scripts(std::string_view text, Emit emit) {
+  static const CodePoints hangul("가-힣ㄱ-ㆎ"), marks("！…“”‘’—：；，、-〿︰-﹏"), bopomofo("ㄅ-ㄯ"),
+      others("一-龥぀-ゟ゠-ヿ");
+  const auto script = [](const Char& c) -> const CodePoints* {
+    if (c.code_point < 0x2000) return nullptr;
+    for (const CodePoints* one : {&hangul, &marks, &bopomofo, &others})
+      if (one->has(c.code_point)) return one;
+    return nullptr;
+  };
+  const CharReader reader(text);
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    const CodePoints* const own = script(reader.at(begin));
+    end = reader.skip(begin, [&](const Char& c) { return script(c) == own; });
+    emit(reader.between(begin, end));
+  }
+}
+
+// \s+$
+template <typename Emit>
+void isolate_trailing_space(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  size_t begin = 0;   // of the run of white space that may be the last
+  for (size_t i = 0; i < text.size();) {
+    const Char c = reader.at(i);
+    i += c.size;
+    if (!c.is(CharClass::kSpace)) begin = i;
+  }
+  if (begin > 0) emit(text.substr(0, begin));
+  if (begin < text.size()) emit(text.substr(begin));
+}
+
+// [^\n]+|[\n]+
+template <typename Emit>
+void split_lines(std::string_view text, Emit emit) {
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text[begin] == '\n' ? text.find_first_not_of('\n', begin)
+                                                    : text.find('\n', begin),
+                                text.size());
+    emit(text.substr(begin, end - begin));
+    begin = end;
+  }
+}
+
+inline const CodePoints& deepseek_letters() {
+  static const CodePoints letters(MONOLITH_DEEPSEEK_LETTERS);
+  return letters;
+}
+
+}  // namespace monolith::pretokenizing

@@ -1,0 +1,263 @@
+// The expressions by which whole words are split: each matches every character of a text. Included by pretokenizer.cc alone;
+// pure functions of the text, linear in it, nothing is allocated. emit(word) is called for each, in order.
+#pragma once
+
+#include <cstring>
+#include <string_view>
+
+#include "text/tokenizer/char_reader.h"
+#include "text/tokenizer/code_points.h"
+#include "text/tokenizer/han.h"
+
+namespace monolith::pretokenizing {
+
+inline bool is_number(const Char& c) { return c.is(CharClass::kNumber); }
+inline bool is_letter(const Char& c) { return c.is(CharClass::kLetter); }
+inline bool is_newline(const Char& c) { return c.is_newline(); }
+
+// [\p{P}$+<=>^~|], and with kBackticks also `.
+template <bool kBackticks>
+bool is_mark(const Char& c) {
+  if (c.is(CharClass::kPunctuation)) return true;
+  if (c.code_point == 0 || c.code_point >= 0x80) return false;
+  return std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr ||
+         (kBackticks && c.code_point == '`');
+}
+
+// \p{Han}
+inline bool is_han(const Char& c) {
+  static const CodePoints han(MONOLITH_HAN);
+  return c.code_point >= 0x2E80 && han.has(c.code_point);
+}
+
+// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+template <typename Emit>
+void split_gpt2(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    if (const size_t length = reader.contraction<false>(begin)) {
+      end = begin + length;
+    } else {
+      const size_t body = begin + (text[begin] == ' ');
+      const Char c = reader.at(body);
+      if (c.is(CharClass::kLetter) || c.is(CharClass::kNumber))
+        end = reader.skip_class(body + c.size, c.properties.char_class);
+      else if (c.is_sign())
+        end = reader.skip(body + c.size, [](const Char& s) { return s.is_sign(); });
+      else
+        end = reader.spaces(begin);
+    }
+    emit(reader.between(begin, end));
+  }
+}
+
+// What the expressions that follow OpenAI's cl100k differ in.
+struct WordRules {
+  bool halved_spaces = false;      // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} for \s+(?!\S)|\s+
+  int max_digits = 1;              // of \p{N}{1,n}; 0: \p{N}+
+  bool marks_are_letters = false;  // [\p{L}\p{M}] for \p{L}
+  bool signs_take_newlines = true; // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
+  bool phrases = false;            // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ for \p{L}+, and [\r\n/]? for [\r\n]*
+};
+
+// The end of \p{N}{1,max_digits} where a number stands at `begin`.
+inline size_t skip_digits(const CharReader& reader, size_t begin, int max_digits) {
+  size_t end = begin;
+  for (int digits = 0; max_digits == 0 || digits < max_digits; ++digits) {
+    const Char c = reader.at(end);
+    if (!c.is(CharClass::kNumber)) break;
+    end += c.size;
+  }
+  return end;
+}
+
+// \s*[\r\n]+|\s+(?!\S)|\s+ where white space stands at `begin`: up to the run's last line break, if
+// there is one.
+inline size_t skip_spaces(const CharReader& reader, size_t begin) {
+  size_t after_newline = begin;
+  for (size_t i = begin;;) {
+    const Char c = reader.at(i);
+    if (!c.is(CharClass::kSpace)) break;
+    i += c.size;
+    if (c.is_newline()) after_newline = i;
+  }
+  return after_newline > begin ? after_newline : reader.spaces(begin);
+}
+
+// The same with WordRules::halved_spaces for what follows the line breaks. `plain_end`: up to where there is none, known from
+// the call before; so that a long run is looked at once.
+inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t& plain_end) {
+  const auto is_space = [](const Char& c) { return c.is(CharClass::kSpace); };
+  if (begin >= plain_end) {
+    size_t after_newline = begin;
+    for (size_t i = begin;;) {
+      const Char c = reader.at(i);
+      plain_end = i;
+      if (!is_space(c)) break;
+      i += c.size;
+      if (c.is_newline()) after_newline = i;
+    }
+    if (after_newline > begin) return after_newline;
+  }
+  constexpr size_t kMost = 512;
+  // The last of the run is left to what follows it, if anything does.
+  size_t most = 0;
+  for (size_t i = begin; i < plain_end && most <= kMost; ++most) i += reader.at(i).size;
+  if (most <= kMost && !reader.at(plain_end).is(CharClass::kEnd)) --most;
+  size_t length = kMost;
+  while (length > 1 && length > most) length /= 2;
+  size_t end = begin;
+  for (; length > 0; --length) end += reader.at(end).size;
+  return end;
+}
+
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}|
+// ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+template <WordRules kRules, typename Emit>
+void split_words(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  [[maybe_unused]] size_t plain_end = 0;
+  const auto is_letter_here = [](const Char& c) {
+    return kRules.marks_are_letters ? c.is_letter_or_mark() : is_letter(c);
+  };
+  const auto is_sign = [](const Char& c) {
+    return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
+  };
+  // The end of the letters, of which one ends at `i`.
+  const auto skip_letters = [&](size_t i) {
+    if constexpr (!kRules.phrases) return reader.skip(i, is_letter_here);
+    for (;;) {
+      i = reader.skip(i, [](const Char& c) { return c.is(CharDetail::kMark); });
+      Char c = reader.at(i);
+      const size_t letter = i + (c.code_point == ' ' ? c.size : 0);
+      if (letter > i) c = reader.at(letter);
+      if (!is_letter(c)) return i;
+      i = letter + c.size;
+    }
+  };
+  const auto match = [&](size_t begin) -> size_t {
+    if (const size_t length = reader.contraction<true>(begin)) return begin + length;
+    const Char first = reader.at(begin);
+    if (is_letter_here(first)) return skip_letters(begin + first.size);
+    if (is_number(first)) return skip_digits(reader, begin, kRules.max_digits);
+    const Char second = reader.at(begin + first.size);
+    if (!first.is_newline() && is_letter_here(second))
+      return skip_letters(begin + first.size + second.size);
+    if (is_sign(first) || (first.code_point == ' ' && is_sign(second))) {
+      const size_t signs = reader.skip(begin + first.size, is_sign);
+      if constexpr (kRules.phrases) {
+        const Char next = reader.at(signs);
+        return next.is_newline() ? signs + next.size : signs;   // a slash is a sign
+      }
+      return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
+    }
+    if constexpr (kRules.halved_spaces) return skip_halved_spaces(reader, begin, plain_end);
+    return skip_spaces(reader, begin);   // only white space is left
+  };
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = match(begin);
+    emit(reader.between(begin, end));
+  }
+}
+
+// With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
+// [^\r\n\p{L}\p{N}]?U*l+S?|[^\r\n\p{L}\p{N}]?U+l*S?|\p{N}{1,kMaxDigits}|
+// ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+// S only with kContractions. With kHanApart \p{Han}+ comes first, neither U nor l has \p{Han}, and no slash
+// follows signs and line breaks.
+template <int kMaxDigits, bool kContractions, bool kHanApart, typename Emit>
+void split_by_case(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  const auto is_apart = [](const Char& c) { return kHanApart && is_han(c); };
+  const auto is_upper = [&](const Char& c) {
+    return c.is_letter_or_mark() && !c.is(CharDetail::kLower) && !is_apart(c);
+  };
+  const auto is_lower = [&](const Char& c) {
+    return c.is_letter_or_mark() && !c.is(CharDetail::kUpper) && !is_apart(c);
+  };
+  // U*l+ at `begin`, or `begin`. Where no lower case follows U's run, the run's last character that
+  // is in l as well ends the match. A run is walked again only behind that one: linear.
+  const auto mixed = [&](size_t begin) {
+    size_t i = begin, after_shared = begin;
+    for (Char c = reader.at(i); is_upper(c); c = reader.at(i)) {
+      i += c.size;
+      if (is_lower(c)) after_shared = i;
+    }
+    const size_t end = reader.skip(i, is_lower);
+    return end > i ? end : after_shared;
+  };
+  const auto word = [&](size_t begin, const Char& first) -> size_t {   // `begin` if there is none
+    const bool has_prefix = !first.is(CharClass::kEnd) && !first.is_newline() &&
+                            !is_letter(first) && !is_number(first);
+    if (has_prefix) {
+      const size_t body = begin + first.size;
+      if (const size_t end = mixed(body); end > body) return end;
+    }
+    if (const size_t end = mixed(begin); end > begin) return end;   // a mark is prefix and letter
+    const size_t body = has_prefix ? begin + first.size : begin;
+    const size_t end = reader.skip(body, is_upper);
+    return end > body ? end : begin;
+  };
+  const auto match = [&](size_t begin) -> size_t {
+    const Char first = reader.at(begin);
+    if (is_apart(first)) return reader.skip(begin + first.size, is_apart);
+    if (is_number(first)) return skip_digits(reader, begin, kMaxDigits);
+    if (const size_t end = word(begin, first); end > begin) {
+      if (!kContractions || end == text.size()) return end;
+      return end + reader.contraction<true>(end);
+    }
+    const Char second = reader.at(begin + first.size);
+    if (first.is_sign() || (first.code_point == ' ' && second.is_sign())) {
+      const size_t signs =
+          reader.skip(begin + first.size, [](const Char& c) { return c.is_sign(); });
+      return reader.skip(
+          signs, [](const Char& c) { return c.is_newline() || (!kHanApart && c.code_point == '/'); });
+    }
+    return skip_spaces(reader, begin);
+  };
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    end = match(begin);
+    emit(reader.between(begin, end));
+  }
+}
+
+// [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
+// ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+template <typename Emit>
+void split_deepseek3(std::string_view text, Emit emit) {
+  const CharReader reader(text);
+  const auto is_ascii_letter = [](const Char& c) { return c.code_point < 0x80 && is_letter(c); };
+  const auto is_letter_or_mark = [](const Char& c) { return c.is_letter_or_mark(); };
+  const auto is_sign = [](const Char& c) {
+    return c.is(CharClass::kPunctuation) || c.is(CharDetail::kSymbol);
+  };
+  const auto match = [&](size_t begin) -> size_t {   // `begin` if nothing matches
+    const Char first = reader.at(begin);
+    if (is_letter_or_mark(first)) return reader.skip(begin + first.size, is_letter_or_mark);
+    const size_t next = begin + first.size;
+    const Char second = reader.at(next);
+    if (is_sign(first)) {
+      if (first.code_point < 0x80 && is_ascii_letter(second))
+        return reader.skip(next + second.size, is_ascii_letter);
+    } else if (!first.is_newline() && is_letter_or_mark(second)) {
+      return reader.skip(next + second.size, is_letter_or_mark);
+    }
+    if (is_sign(first) || (first.code_point == ' ' && is_sign(second)))
+      return reader.skip(reader.skip(next, is_sign), is_newline);
+    return first.is(CharClass::kSpace) ? skip_spaces(reader, begin) : begin;
+  };
+  size_t done = 0;
+  for (size_t i = 0; i < text.size();) {
+    const size_t end = match(i);
+    if (end == i) {
+      i += reader.at(i).size;
+      continue;
+    }
+    if (i > done) emit(reader.between(done, i));
+    emit(reader.between(i, end));
+    i = done = end;
+  }
+  if (done < text.size()) emit(reader.between(done, text.size()));
+}
+
+}  // namespace monolith::pretokenizing
