@@ -220,6 +220,29 @@ export interface DashboardImagePlan {
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
+/** Of the playground, as it is kept: pictures are not. `columns`: several where models were compared. */
+export type SavedTurn =
+  | { kind: 'user'; text: string }
+  | {
+    kind: 'answer'; model: string; text: string; reasoning: string; finish_reason: string | null;
+    calls: { id: string; name: string; arguments: string }[]; results: Record<string, string>;
+    usage: { prompt: number; cached: number; completion: number; reasoning: number } | null;
+    /** Milliseconds from asking to the first token, and to the end. */
+    first_ms: number | null; total_ms: number | null;
+  };
+export interface SavedContent { settings: Record<string, string>; columns: { model: string; turns: SavedTurn[] }[] }
+
+/** …/organizations/{org}/playground/saved. With `content` where one is asked for. */
+export interface SavedItem {
+  id: string; kind: 'preset' | 'conversation'; name: string;
+  /** Members of the organization may open it. */
+  shared: boolean;
+  own: boolean;
+  /** The owner's name. */
+  by: string;
+  created_at: string; expires_at: string | null;
+}
+
 // ---- operator ----
 
 /** POST …/operator/models: serves what has been fetched, from now on and after every start. */

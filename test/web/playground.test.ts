@@ -177,6 +177,25 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await settings.getByLabel('Temperature').inputValue(), '');
   });
 
+  await t.test('token probabilities: each token on its ground, what else might have stood there on hover', async (t) => {
+    await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
+    await say('E: greet');
+    await finished();
+    const tokens = answer().locator('.token');
+    t.ok(await tokens.count() > 2, 'one for each');
+    await tokens.nth(1).hover();
+    const facts = answer().locator('.token-facts');
+    await facts.getByRole('list', { name: 'Alternatives' }).waitFor();
+    t.ok(await facts.getByRole('listitem').count() >= 4);
+    t.match(await facts.innerText(), /\d %|%/, 'with how probable each was');
+    t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
+    await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
+    await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
+    await page.keyboard.press('ArrowRight');
+    t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'by the keyboard too');
+    await settings.getByRole('button', { name: 'Reset to defaults' }).click();
+  });
+
   await t.test('pictures: refused with the reason, or shown and sent', async (t) => {
     const drop = async (name: string, type: string, bytes: number[]): Promise<void> => {
       const file = `new File([new Uint8Array(${JSON.stringify(bytes)})], ${JSON.stringify(name)}, { type: ${JSON.stringify(type)} })`;

@@ -15,6 +15,7 @@ import { ownAccountRoutes } from './own-account.js';
 import { imagePlanRoutes } from './image-plan.js';
 import { playgroundRoutes } from './playground.js';
 import { requestRoutes } from './requests.js';
+import { savedRoutes } from './saved.js';
 import { secondFactorRoutes } from './second-factor.js';
 import { signInRoutes } from './sign-in.js';
 import { signUpRoutes } from './sign-up.js';
@@ -35,6 +36,7 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...inviteRoutes(deps),
     ...auditLogRoutes(deps),
     ...playgroundRoutes(deps),
+    ...savedRoutes(deps),
     ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
