@@ -26,6 +26,7 @@ import { ModelPool } from './engine/model-pool.js';
 import { FileFacts } from './engine/file-facts.js';
 import { Hub } from './hub/hub.js';
 import { Pulls } from './operator/pulls.js';
+import { Tunings } from './operator/tunings.js';
 import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
@@ -34,12 +35,14 @@ import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
+import { stateRoutes } from './protocol/models/state-routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { completionsRoute } from './protocol/completions/route.js';
 import { tokenRoutes } from './protocol/tokens/routes.js';
 import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
+import { LmdbTuneRuns } from './operator/lmdb-tune-runs.js';
 import { LmdbServedModels } from './operator/lmdb-served-models.js';
 import { ServedByOperators } from './operator/served-by-operators.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
@@ -66,6 +69,7 @@ import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
 import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
+import { readServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -88,7 +92,7 @@ import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
 import { tellResidency } from './service/residency-log.js';
 import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
-import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
+import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { UndoStack } from './service/undo-stack.js';
 
@@ -286,7 +290,19 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   };
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
+  const tuneRuns = new LmdbTuneRuns(store);
+  if (primary) await tuneRuns.endUnfinished('The server ended.', new Date());
+  const tunings = new Tunings({
+    runs: tuneRuns, tuning, accounts, requestLog, bus, log, url: () => readServerRecord(config.data_dir)?.url ?? null,
+    concurrencyLimit: async (model) => {
+      const [first] = await directory.organizations.all();
+      const view = first === undefined ? null : await directory.organizations.get(first.id);
+      return view === null ? null : admission.limitsOf({ organizationId: view.id, limits: view.settings.limits }, model).concurrency;
+    },
+  });
+  undo.add(() => tunings.close());
   const operator: OperatorDeps = {
+    tuneRuns, tunings,
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
     config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
@@ -294,13 +310,15 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
   }) : null;
   undo.add(() => admin?.close());
+  const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
     completionsRoute(generation),
-    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id) }),
+    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id), info: (name) => tokenizerInfo(pool, name) }),
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
@@ -333,6 +351,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       draining = true;
       http.draining = true;
       live.drain();
+      tunings.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },
     failedModels: () => {

@@ -47,6 +47,29 @@ export function integer(min: number, max: number): Kind<number> {
   };
 }
 
+/** A part of a whole. */
+export const share: Kind<number> = {
+  schema: z.union([z.number(), z.string().regex(/^\d*\.?\d+$/).transform(Number)]).pipe(z.number().min(0).max(1)),
+  expects: 'a number from 0 to 1',
+  metavar: 'SHARE',
+};
+
+const fieldName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/);
+const fieldValue = z.string().min(1).max(4096).regex(/^[\t\x20-\x7e]*$/);
+
+/** Headers of a request, by name. As text: a=b,c=d. */
+export const headerFields: Kind<Readonly<Record<string, string>>> = {
+  schema: z.union([
+    z.record(fieldName, fieldValue),
+    z.string().transform((value) => Object.fromEntries(value.split(',').map((one) => one.trim()).filter((one) => one !== '').map((one) => {
+      const equals = one.indexOf('=');
+      return [one.slice(0, Math.max(0, equals)).trim(), one.slice(equals + 1).trim()];
+    }))).pipe(z.record(fieldName, fieldValue)),
+  ]),
+  expects: 'names and values: a=b,c=d',
+  metavar: 'A=B,C=D',
+};
+
 const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, kib: 1024, m: 1024 ** 2, mib: 1024 ** 2, g: 1024 ** 3, gib: 1024 ** 3, t: 1024 ** 4, tib: 1024 ** 4, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
 
 export function bytes(min: number, max: number): Kind<number> {

@@ -193,6 +193,15 @@ export const settings = {
     public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
     names: setting(kind.choice('both', 'monolith', 'vllm'), 'both', 'Whose names /metrics has: our own, those that boards and gateways made for vLLM read, or both.'),
   },
+
+  telemetry: {
+    traces: {
+      endpoint: setting(kind.nullable(kind.url('http', 'https')), null, 'Where traces of requests are sent to: a collector that speaks OTLP over HTTP, e.g. http://localhost:4318/v1/traces. Off without one; OTEL_EXPORTER_OTLP_ENDPOINT names one as well, without /v1/traces.', { variables: ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] }),
+      headers: setting(kind.headerFields, {}, 'Headers that the collector wants, such as a key of its own: authorization=Bearer ….', { secret: true, shown: 'none' }),
+      sample_ratio: setting(kind.share, 1, 'Share of requests that are recorded, from 0 to 1; of those whose client says by traceparent whether it records, what it says counts.'),
+      by_parent: setting(kind.flag, true, 'Record what a client\'s traceparent says is recorded, and leave out what it says is not; false: the share decides for all. Set it to false where clients are strangers.'),
+    },
+  },
 } as const satisfies SettingTree;
 
 type SettingTree = { readonly [name: string]: Setting<never> | Setting<unknown> | SettingTree };

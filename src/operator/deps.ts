@@ -21,6 +21,8 @@ import type { EngineTuning } from './engine-tuning.js';
 import type { LiveHistory } from './live-history.js';
 import type { LiveView } from './live-view.js';
 import type { ModelSettings } from './model-settings.js';
+import type { TuneRunStore } from './tune-runs.js';
+import type { Tunings } from './tunings.js';
 
 export interface OperatorDeps {
   config: Pick<Config, 'data_dir'>;
@@ -36,6 +38,8 @@ export interface OperatorDeps {
   served: ServedByOperators;
   residency: Pick<Residency, 'load'>;
   tuning: EngineTuning;
+  tuneRuns: TuneRunStore;
+  tunings: Tunings;
   live: LiveView;
   history: LiveHistory;
   hub: Hub;

@@ -5,6 +5,8 @@ import type { ModelPool } from '../engine/model-pool.js';
 import { StartError } from '../errors.js';
 import type { ServedModels } from '../generation/served-models.js';
 import type { Health } from '../http/health-routes.js';
+import type { ModelState } from '../protocol/models/state-routes.js';
+import type { TokenizerInfo } from '../protocol/tokens/routes.js';
 import type { EngineGauges } from '../telemetry/types.js';
 
 export interface FailedModel {
@@ -59,4 +61,25 @@ export function notedEngines(pool: ModelPool): NotedEngine[] {
 /** For /metrics. Models that share a file share an engine: its numbers are shown once, under the first of its names. */
 export function engineGauges(pool: ModelPool): EngineGauges[] {
   return pool.engines().flatMap(({ names, status }) => (status.state === 'ready' ? [{ model: names[0] ?? '', ...status.engine.stats() }] : []));
+}
+
+/** For /props and /slots. */
+export function modelStates(pool: ModelPool, models: ServedModels): ModelState[] {
+  const descriptions = new Map(models.describe().map((one) => [one.id, one]));
+  return pool.list().flatMap(({ model, status }) => {
+    const description = descriptions.get(model.id);
+    if (description === undefined) return [];
+    const engine = status.state === 'ready' ? status.engine : null;
+    const stats = engine?.stats();
+    return [{
+      description, file: model.file, quantization: engine?.info.quantization ?? null, chatTemplate: engine?.info.chatTemplate ?? null, bos: engine?.info.bos ?? null, eos: engine?.info.eos ?? null,
+      sequences: stats === undefined ? null : { most: stats.maxSequences, running: stats.running }, rests: status.state === 'idle', guesses: (stats?.guessedTokens ?? 0) > 0,
+    }];
+  });
+}
+
+/** For /tokenizer_info. */
+export function tokenizerInfo(pool: ModelPool, name: string): TokenizerInfo | null {
+  const status = pool.get(name)?.status;
+  return status?.state === 'ready' ? status.engine.info : null;
 }

@@ -3,6 +3,7 @@
 
 import type { LiveCounts } from './live-counts.js';
 import type { RequestRecord } from './outcome.js';
+import type { RequestTrace, TracedRequest } from './request-trace.js';
 import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
@@ -56,6 +57,8 @@ export interface Telemetry {
   generation(labels: GenerationLabels): GenerationMeter;
   /** The events of one step were written, so long after the engine had told of them. */
   delivered(delayMs: number): void;
+  /** What records a request that generates; null: it is not recorded, or none is. Ended by request(). */
+  trace(request: TracedRequest): RequestTrace | null;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
   /** Where engine gauges are read from at each scrape. */
@@ -66,5 +69,6 @@ export interface Telemetry {
   shareWith(bus: ThreadBus): void;
   /** Event-loop delay of the last second or so, in milliseconds: 99th percentile. */
   loopLagMs(): number;
-  close(): void;
+  /** Resolves, soon, when what was recorded has been sent or given up. */
+  close(): Promise<void>;
 }
