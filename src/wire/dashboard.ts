@@ -209,6 +209,16 @@ export interface DashboardModel {
   file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
 }
 
+/** GET …/usage/latency: milliseconds of answers that said anything, of a whole span. */
+export interface UsageLatency {
+  object: 'list';
+  /** The most by which a percentile is off, as a share of it. */
+  relative_error: number;
+  /** Null: not grouped by it. */
+  data: { model: string | null; api_key_id: string | null; answered: number; first_token_ms: LatencyPercentiles | null; duration_ms: LatencyPercentiles | null }[];
+}
+export interface LatencyPercentiles { p50: number; p90: number; p99: number }
+
 /** GET …/playground/image: what a model sees of a picture of this size. */
 export interface DashboardImagePlan {
   width: number; height: number;

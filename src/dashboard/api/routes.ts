@@ -20,6 +20,7 @@ import { secondFactorRoutes } from './second-factor.js';
 import { signInRoutes } from './sign-in.js';
 import { signUpRoutes } from './sign-up.js';
 import { storedResponseRoutes } from './stored-responses.js';
+import { usageLatencyRoutes } from './usage-latency.js';
 import { usageRoutes } from './usage.js';
 import type { DashboardDeps } from './deps.js';
 
@@ -43,6 +44,7 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...usageLatencyRoutes(deps),
     ...budgetRoutes(deps),
     ...requestRoutes(deps),
   ];
