@@ -5,7 +5,7 @@ import type { InviteObject } from '../../src/wire/dashboard.js';
 import { contentOf, settingsOf, turnsOf } from '../../src/dashboard/web/src/playground/saved.js';
 import { NO_SETTINGS } from '../../src/dashboard/web/src/playground/settings.js';
 import type { Turn } from '../../src/dashboard/web/src/playground/conversation.js';
-import { noBrowser, noneWrong, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('what was said comes back as it was kept', (t) => {
@@ -29,11 +29,8 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
   const owned = await openOwned();
   t.teardown(() => owned.close());
   const { owner, organization, server } = owned;
-  const browser = await openBrowser();
-  t.teardown(() => browser.close());
-  const opened = await openWindow(browser, server.url);
-  const { context, page } = opened;
-  await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+  const opened = await openSignedIn(t, server.url, owner.cookie);
+  const { browser, page } = opened;
   const column = (name: string) => page.getByRole('region', { name: `Column of ${name}` });
   const composer = page.getByLabel('Message', { exact: true });
 
@@ -84,7 +81,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     const grace = owned.client();
     await grace.signUp({ email: 'grace@example.com', name: 'Grace', invite: new URL(url as string).searchParams.get('token') as string });
     const member = await openWindow(browser, server.url);
-    await member.context.addCookies([{ name: 'sid', value: grace.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+    await signIn(member, server.url, grace.cookie);
     const link = `/dashboard/shared/${organization.id}/${talk!.id}`;
     await member.page.goto(link);
     await member.page.getByRole('heading', { name: 'Two of them' }).waitFor();
@@ -98,7 +95,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     const eve = owned.client();
     await eve.signUp({ email: 'eve@example.com' });
     const stranger = await openWindow(browser, server.url);
-    await stranger.context.addCookies([{ name: 'sid', value: eve.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+    await signIn(stranger, server.url, eve.cookie);
     await stranger.page.goto(link);
     await stranger.page.getByText('This link leads to nothing you may see').waitFor();
     t.equal(await stranger.page.getByText('世界').count(), 0);
