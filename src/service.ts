@@ -31,6 +31,7 @@ import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
 import { ServedModels } from './generation/served-models.js';
+import { Upstreams } from './generation/upstream/upstreams.js';
 import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
@@ -89,8 +90,9 @@ import { RequestSweep } from './requests/request-sweep.js';
 import { unadmittedEntry } from './requests/unadmitted.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
+import { tellUpstream } from './service/upstream-log.js';
 import { tellResidency } from './service/residency-log.js';
-import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
+import { configuredModels, generationLimits, loadOptions, upstreamOptions } from './service/engine-settings.js';
 import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { UndoStack } from './service/undo-stack.js';
@@ -210,9 +212,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   });
   undo.add(() => residency.close());
   undo.add(bus.on('model.resides', (message) => residency.follow(message)));
-  const models = new ServedModels(pool, generationLimits(config), {
+  const upstreams = new Upstreams(catalog, {
+    ...upstreamOptions(config), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
+    other: async (name, signal) => {
+      const other = models.find(name);
+      await other.awake(signal);
+      return other.ready();
+    },
+  });
+  undo.add(() => upstreams.close());
+  const models: ServedModels = new ServedModels(pool, generationLimits(config), {
     aliases, declared: (model) => modelSettings.declared(model),
-  }, residency);
+  }, residency, upstreams);
 
   const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
     for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
@@ -307,7 +318,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => admin?.close());
   const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
     ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
@@ -346,6 +357,9 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       draining = true;
       http.draining = true;
       live.drain();
+      const last = setTimeout(() => upstreams.drain(), config.engine.drain_ms);
+      last.unref();
+      undo.add(() => clearTimeout(last));
       tunings.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },

@@ -8,6 +8,8 @@ import type { FileFact } from '../engine/file-facts.js';
 import { Hub, withHubModels } from '../hub/hub.js';
 import { availableMemory, totalMemory } from '../shared/machine-memory.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
+import type { Upstream } from '../config/upstream.js';
+import type { CatalogModel } from '../engine/catalog.js';
 import { configuredModels, loadOptions } from '../service/engine-settings.js';
 import { askedForHelp, ownFlags, table } from './output.js';
 import { changeServed, servedBeside } from './served-models.js';
@@ -45,7 +47,7 @@ export async function models(argv: string[]): Promise<number> {
     const fact = facts.of(file);
     return { ...more, name, served, file, ...fact, fits: fitOf(fact, memory) };
   };
-  const served: Line[] = absent.length > 0 && there.model.length === 0 ? [] : configuredModels(there).map((model) => line(model.id, true, model.file, model));
+  const served: Line[] = absent.length > 0 && there.model.length === 0 ? [] : configuredModels(there).map((model) => (model.upstream === undefined ? line(model.id, true, model.file, model) : elsewhere(model, model.upstream)));
   const beside = await servedBeside(asked);
   const known = new Set(served.map(({ name }) => name));
   served.push(...[...beside].filter(([name]) => !known.has(name)).map(([name, { source, path }]) => line(name, true, path, { id: name, source })));
@@ -56,6 +58,12 @@ export async function models(argv: string[]): Promise<number> {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(all)}\n`);
   else process.stdout.write(told(served.concat(missing), others));
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
+}
+
+/** Never with its key: what is told is fit to be shown. */
+function elsewhere({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
+  const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
+  return { id, display_name, name: id, served: true, file: at.map(({ url }) => url).join(', '), upstream: at, problem: null, bytes: null, architecture: null, parameters: null, quantization: null, memory: null, fits: null };
 }
 
 const HEAD = ['NAME', 'SIZE', 'ARCHITECTURE', 'MEMORY', 'FITS', 'FILE'];

@@ -12,6 +12,7 @@ import { LocalProvider } from './local/local-provider.js';
 import { TemplateError } from './local/template-limits.js';
 import type { Provider } from './provider.js';
 import type { ReasoningEffort } from './types.js';
+import type { Upstreams } from './upstream/upstreams.js';
 
 export interface ServedModel {
   readonly name: string;
@@ -39,7 +40,7 @@ export class ServedModels {
 
   constructor(
     private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES,
-    private readonly residents: Residents = ALL_STAY,
+    private readonly residents: Residents = ALL_STAY, private readonly upstreams: Pick<Upstreams, 'get'> = { get: () => undefined },
   ) {}
 
   /** Throws ApiError 404 for an unknown or retired name. */
@@ -56,6 +57,8 @@ export class ServedModels {
       ready: () => {
         const now = this.pool.get(name);
         if (now === undefined) throw unknown(asked);      // an operator has taken the name away
+        const elsewhere = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
+        if (elsewhere !== undefined) return elsewhere;
         const provider = this.#provider(now.model, engineOf(now));
         if (provider instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
         return provider;
@@ -85,7 +88,7 @@ export class ServedModels {
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status.engine);
     const said = this.#known.get(model.id);
-    const known = said?.file === model.file ? said : { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false };
+    const known = this.upstreams.get(model.id) ?? (said?.file === model.file ? said : { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false });
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
@@ -100,7 +103,7 @@ export class ServedModels {
   async #awake(name: string, signal: AbortSignal | undefined): Promise<void> {
     this.residents.touch(name);
     const status = this.pool.get(name)?.status;
-    if (status === undefined || status.state === 'ready' || status.state === 'failed' || status.state === 'unloaded') return;
+    if (status === undefined || status.state === 'ready' || status.state === 'elsewhere' || status.state === 'failed' || status.state === 'unloaded') return;
     const waiting = this.#waiting.get(name) ?? 0;
     if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX)) throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, { retryAfterMs: LOAD_RETRY_MS });
     this.#waiting.set(name, waiting + 1);
@@ -186,7 +189,7 @@ function engineOf({ model, status }: PooledModel): Engine {
       throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
     case 'idle':
       throw unavailable('model_loading', `${model.id} is not loaded at the moment; the next request loads it.`, { retryAfterMs: LOAD_RETRY_MS });
-    case 'unloaded':
+    case 'unloaded': case 'elsewhere':
       throw unavailable('model_unavailable', `${model.id} is not loaded at the moment.`);
   }
 }

@@ -87,7 +87,9 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   const signal = signalOf(caller);
   try {
     const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
-    return (await provider.count(request, askerOf(caller, signal))).tokens;
+    const { tokens, exact } = await provider.count(request, askerOf(caller, signal));
+    if (!exact) caller.setHeader('x-token-count', 'estimate');
+    return tokens;
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
@@ -152,6 +154,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
       caller.setHeader('x-ignored-schema-keywords', paths);
       caller.annotate({ ignored_schema_keywords: paths });
     }
+    if (prepared.headers !== undefined) setHeaders(caller, prepared.headers);
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
     return { caller, model: model.name, asked: model.asked, provider, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, requests: deps.requests, run: null };
   } catch (error) {

@@ -86,6 +86,7 @@ export class RunAccount {
     const reason = end.status === 'completed' ? end.reason : null;
     reservation.settle(promptTokens + completionTokens);
     usage.finished(this.#record(end.status, reason, end.status === 'failed' ? end.error.code : null));
+    if (this.tally.estimated) caller.annotate({ usage_estimated: true });
     caller.annotate({ completion_tokens: completionTokens, ...(end.status === 'failed' ? {} : { finish: reason ?? end.status }) });
   }
 

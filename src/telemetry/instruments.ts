@@ -1,4 +1,4 @@
-// Every metric, declared once. Labels are model, endpoint, kind, outcome, status, code, stage and reason only, all from
+// Every metric, declared once. Labels are model, server, endpoint, kind, outcome, status, code, stage and reason only, all from
 // closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
@@ -50,6 +50,9 @@ export class Instruments {
   readonly loopRefusals = this.counter('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
 
   private readonly traceSpans = this.counter('monolith_trace_spans_total', 'Spans of recorded requests: taken by the collector (sent), refused or not answered by it (failed), left out because too many wait (dropped).', ['outcome']);
+
+  readonly upstreamRequests = this.counter('monolith_upstream_requests_total', 'Attempts at servers that models run on elsewhere, by how they ended.', ['model', 'server', 'outcome']);
+  readonly upstreamOutstanding = new Gauge({ name: 'monolith_upstream_outstanding', help: 'Requests under way at servers that models run on elsewhere.', labelNames: ['model', 'server'], registers: [this.registry] });
 
   private readonly loopLag = new Gauge({ name: 'monolith_event_loop_lag_seconds', help: 'Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one\'s.', registers: [this.registry], aggregator: 'max' });
 

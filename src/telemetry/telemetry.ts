@@ -16,7 +16,7 @@ import type { TraceSettings } from './traces/packages.js';
 import { openTracing } from './traces/tracing.js';
 import type { Tracing } from './traces/tracing.js';
 import type { RequestTrace, TracedRequest } from './request-trace.js';
-import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry } from './types.js';
+import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry, UpstreamMeter } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;
@@ -75,6 +75,17 @@ class ServerTelemetry implements Telemetry {
     else this.log.info(line, 'request');
     if (record.loopMs !== undefined) this.instruments.loopTime.inc({ endpoint, status: String(status), code: code ?? '' }, record.loopMs / 1000);
     if (record.fields['refused_by'] === 'loop_ms') this.instruments.loopRefusals.inc({ endpoint });
+  }
+
+  upstream(labels: { model: string; server: string }): UpstreamMeter {
+    const { upstreamRequests, upstreamOutstanding } = this.instruments;
+    return {
+      asked: () => upstreamOutstanding.inc(labels),
+      over: (outcome) => {
+        upstreamOutstanding.dec(labels);
+        upstreamRequests.inc({ ...labels, outcome });
+      },
+    };
   }
 
   observeEngines(read: () => EngineGauges[]): void {

@@ -32,6 +32,13 @@ export interface GenerationLabels {
   endpoint: string;              // route path, e.g. /v1/chat/completions
 }
 
+/** Told of what a server elsewhere is asked. */
+export interface UpstreamMeter {
+  asked(): void;
+  /** `other`: neither its merit nor its fault. */
+  over(outcome: 'answered' | 'failed' | 'other'): void;
+}
+
 /** Values read when metrics are scraped. */
 export interface EngineGauges {
   model: string;
@@ -55,6 +62,8 @@ export interface Telemetry {
   /** Of this thread, for the live view. */
   readonly live: LiveCounts;
   generation(labels: GenerationLabels): GenerationMeter;
+  /** A server elsewhere, by its host: both from the settings. */
+  upstream(labels: { model: string; server: string }): UpstreamMeter;
   /** The events of one step were written, so long after the engine had told of them. */
   delivered(delayMs: number): void;
   /** What records a request that generates; null: it is not recorded, or none is. Ended by request(). */

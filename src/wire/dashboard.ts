@@ -207,6 +207,8 @@ export interface DashboardModel {
   sampling_defaults: Record<string, number>;
   deprecated_at: string | null; retires_at: string | null; successor: string | null;
   file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
+  /** Servers elsewhere that it runs on; null: it runs here. */
+  upstream: number | null;
 }
 
 /** GET …/playground/image: what a model sees of a picture of this size. */

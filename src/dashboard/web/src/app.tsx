@@ -20,6 +20,7 @@ import { OperatorModels } from './pages/operator-models.js';
 import { OperatorOrganizations } from './pages/operator-organizations.js';
 import { OperatorRequests } from './pages/operator-requests.js';
 import { OperatorTunables } from './pages/operator-tunables.js';
+import { OperatorTuning } from './pages/operator-tuning.js';
 import { OperatorUsage } from './pages/operator-usage.js';
 import { OperatorUsers } from './pages/operator-users.js';
 import { Overview } from './pages/overview.js';
@@ -104,6 +105,7 @@ function Pages(): ReactNode {
       <Route path="/profile"><Profile /></Route>
       <Route path="/operator/live">{operator(<OperatorLive />)}</Route>
       <Route path="/operator/tunables">{operator(<OperatorTunables />)}</Route>
+      <Route path="/operator/tuning">{operator(<OperatorTuning />)}</Route>
       <Route path="/operator/models">{operator(<OperatorModels />)}</Route>
       <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>
       <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>
