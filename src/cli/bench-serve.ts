@@ -3,23 +3,21 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { loadConfig } from '../config/load.js';
-import type { Config } from '../config/settings.js';
 import { showArrival } from '../loadtest/arrivals.js';
 import { runLoad } from '../loadtest/driver.js';
-import { apiUrl, modelsOf, prepare } from '../loadtest/prepare.js';
+import { modelsOf, prepare } from '../loadtest/prepare.js';
 import { finite, repeatedFigures } from '../loadtest/report/report.js';
 import type { FinishedRun, LoadReport } from '../loadtest/report/report.js';
 import { errorRows, LATENCY_HEAD, latencyRows, rateRows, requestsLine, verdictRows } from '../loadtest/report/table.js';
 import { writeReport } from '../loadtest/report/write.js';
 import { summarize } from '../loadtest/summary.js';
 import type { LoadRun, Target, TextMeasure } from '../loadtest/types.js';
-import { readServerRecord } from '../storage/data-dir-lock.js';
 import { VERSION } from '../version.js';
+import { findPeer } from './bench-peer.js';
 import { BenchProgress } from './bench-progress.js';
 import { FLAGS, givenIn, wantedOf } from './bench-serve-flags.js';
 import type { Wanted } from './bench-serve-flags.js';
-import { accountsOf, ChatKey } from './chat-key.js';
-import { askedForHelp, noWords, table, UsageError } from './output.js';
+import { askedForHelp, noWords, table } from './output.js';
 
 const HELP = `
 Usage: monolith bench serve [flags]
@@ -53,7 +51,6 @@ Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95
 `;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-const PROLONG_MS = 600_000;
 
 export async function benchServe(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -70,7 +67,7 @@ export async function benchServe(argv: string[]): Promise<number> {
     stop.abort();
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
-  const peer = await findPeer(wanted, config);
+  const peer = await findPeer('bench serve', wanted, config);
   try {
     const model = wanted.model ?? (await modelsOf(peer.url, peer.headers))[0] as string;
     const asked: Target = {
@@ -103,29 +100,6 @@ async function once(wanted: Wanted, target: Target, measure: TextMeasure, number
   } finally {
     progress.end();
   }
-}
-
-interface Peer { readonly url: string; readonly headers: Readonly<Record<string, string>>; close(): Promise<void> }
-
-/** The server asked for, or the one that runs on the data folder, with a key that is revoked afterwards. */
-async function findPeer(wanted: Wanted, config: Config): Promise<Peer> {
-  const key = config.api_key;
-  const bearer = (secret: string): Record<string, string> => ({ authorization: `Bearer ${secret}`, ...wanted.headers });
-  const nothing = (): Promise<void> => Promise.resolve();
-  if (wanted.url !== undefined) return { url: apiUrl(wanted.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
-  const record = readServerRecord(config.data_dir);
-  if (record === null) throw new UsageError(`bench serve: no server runs on ${config.data_dir}; --url says whom to ask`);
-  if (key !== null || wanted.headers['authorization'] !== undefined) return { url: apiUrl(record.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
-  const own = new ChatKey(accountsOf(config.data_dir), Date.now, { name: 'monolith bench', scopes: ['inference', 'models.read', 'tokens.count'] });
-  const headers = bearer(await own.current());
-  const prolonging = setInterval(() => { void own.current().catch(() => undefined); }, PROLONG_MS).unref();
-  return {
-    url: apiUrl(record.url), headers,
-    close: async () => {
-      clearInterval(prolonging);
-      await own.revoke();
-    },
-  };
 }
 
 /** As it was typed, but for what may be secret. */

@@ -4,12 +4,14 @@ import { askedForHelp, UsageError } from './output.js';
 
 const HELP = `
 Usage: monolith bench serve [flags]     load on any server that speaks chat completions, completions or responses
+       monolith bench tune [flags]      settings and load that a running server bears under given objectives
 
-"monolith bench serve --help" says more.
+"monolith bench serve --help" and "monolith bench tune --help" say more.
 `;
 
 const PARTS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {
   serve: async (argv) => (await import('./bench-serve.js')).benchServe(argv),
+  tune: async (argv) => (await import('./bench-tune.js')).benchTune(argv),
 };
 
 export async function bench(argv: string[]): Promise<number> {
