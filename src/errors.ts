@@ -129,6 +129,8 @@ export interface ErrorExtra {
   messagesCode?: string | undefined;
   /** Instead of the table's, where a format's clients act on another for the same thing. */
   status?: ErrorStatus | undefined;
+  /** What the server elsewhere said that the model runs on: its HTTP status. Told in the details. */
+  upstreamStatus?: number | undefined;
   cause?: unknown;
 }
 
@@ -154,6 +156,7 @@ export class ApiError extends Error {
   readonly shouldRetry: false | undefined;
   readonly headers: ((shape: WireShape) => HeaderList) | undefined;
   readonly messagesCode: string;
+  readonly upstreamStatus: number | undefined;
 
   constructor(code: ErrorCode, message: string, param: string | null = null, extra: ErrorExtra = {}) {
     super(message, extra.cause === undefined ? undefined : { cause: extra.cause });
@@ -168,6 +171,7 @@ export class ApiError extends Error {
     this.shouldRetry = WAITING_CANNOT_CURE.has(code) ? false : undefined;
     this.headers = extra.headers;
     this.messagesCode = extra.messagesCode ?? code;
+    this.upstreamStatus = extra.upstreamStatus;
   }
 }
 
@@ -191,8 +195,11 @@ export function toApiError(thrown: unknown): ApiError {
 }
 
 export interface ChatErrorBody {
-  error: { message: string; type: ErrorType; param: string | null; code: ErrorCode };
+  error: { message: string; type: ErrorType; param: string | null; code: ErrorCode; details?: UpstreamDetails };
 }
+
+/** Of an error that a server elsewhere has made. */
+export interface UpstreamDetails { upstream_status: number }
 
 export interface MessagesErrorBody {
   type: 'error';
@@ -201,19 +208,21 @@ export interface MessagesErrorBody {
     message: string;
     param: string | null;
     code: ErrorCode;
-    details: { error_code: string };     // where the 1.x client looks for the machine-readable code
+    details: { error_code: string } & Partial<UpstreamDetails>;     // where the 1.x client looks for the machine-readable code
   };
   request_id: string;
 }
 
 export function chatErrorBody(error: ApiError): ChatErrorBody {
-  return { error: { message: error.message, type: error.type, param: error.param, code: error.code } };
+  return { error: { message: error.message, type: error.type, param: error.param, code: error.code, ...(error.upstreamStatus === undefined ? {} : { details: { upstream_status: error.upstreamStatus } }) } };
 }
+
+const upstreamDetails = ({ upstreamStatus }: ApiError): Partial<UpstreamDetails> => (upstreamStatus === undefined ? {} : { upstream_status: upstreamStatus });
 
 export function messagesErrorBody(error: ApiError, requestId: string): MessagesErrorBody {
   return {
     type: 'error',
-    error: { type: error.type, message: error.message, param: error.param, code: error.code, details: { error_code: error.messagesCode } },
+    error: { type: error.type, message: error.message, param: error.param, code: error.code, details: { error_code: error.messagesCode, ...upstreamDetails(error) } },
     request_id: requestId,
   };
 }

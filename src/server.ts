@@ -74,7 +74,7 @@ export function startServer(config: Config, options: StartOptions = {}): Promise
 }
 
 async function start(config: Config, options: StartOptions, undo: UndoStack): Promise<Server> {
-  const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level, metricNames: config.metrics.names });
+  const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level, metricNames: config.metrics.names, traces: config.telemetry.traces });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
   const lock = lockDataDir(config.data_dir);

@@ -26,19 +26,26 @@ import { ModelPool } from './engine/model-pool.js';
 import { FileFacts } from './engine/file-facts.js';
 import { Hub } from './hub/hub.js';
 import { Pulls } from './operator/pulls.js';
+import { Tunings } from './operator/tunings.js';
 import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
 import { ServedModels } from './generation/served-models.js';
+import { Upstreams } from './generation/upstream/upstreams.js';
 import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
 import { healthRoutes } from './http/health-routes.js';
 import { modelsRoutes } from './protocol/models/routes.js';
+import { stateRoutes } from './protocol/models/state-routes.js';
 import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { completionsRoute } from './protocol/completions/route.js';
 import { tokenRoutes } from './protocol/tokens/routes.js';
+import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
 import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
+import { LmdbTuneRuns } from './operator/lmdb-tune-runs.js';
+import { LmdbServedModels } from './operator/lmdb-served-models.js';
+import { ServedByOperators } from './operator/served-by-operators.js';
 import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
@@ -63,6 +70,7 @@ import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
 import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
+import { readServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
 import { openResponseStore } from './storage/lmdb/open-response-store.js';
 import type { ResponseStore } from './storage/response-store.js';
@@ -76,15 +84,17 @@ import { LmdbPriceStore } from './usage/lmdb-price-store.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
+import { LmdbSavedStore } from './saved/lmdb-saved-store.js';
 import { LmdbRequestLog } from './requests/lmdb-request-log.js';
 import { RequestRecorder } from './requests/request-recorder.js';
 import { RequestSweep } from './requests/request-sweep.js';
 import { unadmittedEntry } from './requests/unadmitted.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
+import { tellUpstream } from './service/upstream-log.js';
 import { tellResidency } from './service/residency-log.js';
-import { configuredModels, generationLimits, loadOptions } from './service/engine-settings.js';
-import { engineGauges, failedModels, notedEngines, poolHealth } from './service/engine-status.js';
+import { configuredModels, generationLimits, loadOptions, upstreamOptions } from './service/engine-settings.js';
+import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { UndoStack } from './service/undo-stack.js';
 
@@ -180,14 +190,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
     if (primary) await tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), pool, config, log);
-  if (primary) await tuning.forgetGiven();
+  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), new LmdbEngineHolds(store), pool, config, log);
+  undo.add(() => tuning.close());
+  if (primary) {
+    await tuning.forgetGiven();
+    await tuning.watchHolds();
+  }
   undo.add(() => pool.close());
   const modelSettings = await ModelSettings.open(new LmdbModelSettings(store, directory.audit), bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
   undo.add(() => modelSettings.close());
   for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
-    for (const { id } of catalog) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
+    for (const { model: { id } } of pool.list()) pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
   const residency = new Residency({
@@ -199,9 +213,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   });
   undo.add(() => residency.close());
   undo.add(bus.on('model.resides', (message) => residency.follow(message)));
-  const models = new ServedModels(pool, generationLimits(config), {
+  const upstreams = new Upstreams(catalog, {
+    ...upstreamOptions(config), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
+    other: async (name, signal) => {
+      const other = models.find(name);
+      await other.awake(signal);
+      return other.ready();
+    },
+  });
+  undo.add(() => upstreams.close());
+  const models: ServedModels = new ServedModels(pool, generationLimits(config), {
     aliases, declared: (model) => modelSettings.declared(model),
-  }, residency);
+  }, residency, upstreams);
 
   const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
     for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
@@ -222,7 +245,18 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
   const sealerState = new LmdbSealerState(store);
-  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const named = new Set([...catalog.map(({ id }) => id), ...aliases.keys()]);
+  const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
+  const hub = new Hub(config);
+  const served = await ServedByOperators.open({
+    store: new LmdbServedModels(store, directory.audit), pool, hub, bus, log, taken: named, graceMs: config.engine.max_generation_ms,
+    isUnloaded: (name) => modelSettings.row(name).unloaded === true,
+    onServed: (name) => {
+      sealer.know(name);
+      if (primary) sealerState.knownModels([name]).catch((err: unknown) => log.error({ err, model: name }, 'the name of a model cannot be kept'));
+    },
+  });
+  undo.add(() => served.close());
   const box = new SecretBox(await openKeyRing(sealerState, config.secrets.signing_keys));
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
@@ -240,9 +274,13 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     budgets, prices, usage: usageStore, organizations: directory.organizations, members: directory.members, mailer, base: origin.fixed, webhooks: config.webhooks, log,
   }) : null;
   undo.add(() => budgetWatch?.close());
-  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
+  const saved = new LmdbSavedStore(store);
+  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), saved.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
 
-  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
+  if (primary) directory.keepSwept(async () => {
+    await finishDeletions(directory.organizations, stored, config.usage.row_days);
+    await saved.sweep(async (id) => await directory.users.get(id) !== null);
+  }, (err) => log.error({ err }, 'sweeping accounts failed'));
   const history = new LmdbLiveHistory(store);
   const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
   undo.add(() => liveRecorder?.close());
@@ -258,27 +296,40 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
-  const hub = new Hub(config);
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
+  const tuneRuns = new LmdbTuneRuns(store);
+  if (primary) await tuneRuns.endUnfinished('The server ended.', new Date());
+  const tunings = new Tunings({
+    runs: tuneRuns, tuning, accounts, requestLog, bus, log, url: () => readServerRecord(config.data_dir)?.url ?? null,
+    concurrencyLimit: async (model) => {
+      const [first] = await directory.organizations.all();
+      const view = first === undefined ? null : await directory.organizations.get(first.id);
+      return view === null ? null : admission.limitsOf({ organizationId: view.id, limits: view.settings.limits }, model).concurrency;
+    },
+  });
+  undo.add(() => tunings.close());
   const operator: OperatorDeps = {
+    tuneRuns, tunings,
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
-    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, tuning, live, history, organizationLimits, monthTokens };
+    config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
     config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
   }) : null;
   undo.add(() => admin?.close());
+  const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers: new ServerReaders(config.metrics.token, accounts, directory.users) }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
     chat,
     completionsRoute(generation),
-    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id) }),
+    ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id), info: (name) => tokenizerInfo(pool, name) }),
     ...messagesRoutes({ ...generation, sealer, foreignThinking: config.messages.foreign_thinking }),
     ...responsesRoutes(responsesDeps),
     ...(config.dashboard.enabled ? pageRoutes() : []),
@@ -311,6 +362,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
       draining = true;
       http.draining = true;
       live.drain();
+      const last = setTimeout(() => upstreams.drain(), config.engine.drain_ms);
+      last.unref();
+      undo.add(() => clearTimeout(last));
+      tunings.drain();
     },
     idle: async () => { await Promise.all([http.idle(), background.idle()]); },
     failedModels: () => {

@@ -128,7 +128,7 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
       [=, images = std::move(images)]() -> Result<Answer> {
         auto backend = make_backend(options);
         if (!backend) return backend.error();
-        auto vision = debug_vision(text_path, options.file(), vision_path, **backend, prompt, images);
+        auto vision = debug_vision(text_path, options.file(), vision_path, **backend, prompt, images, options.vision_resize);
         if (!vision) return vision.error();
         Answer answer{std::move(*vision), {}};
         if (continue_tokens == 0) return answer;

@@ -5,16 +5,17 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "formats/hf/model_file.h"
+#include "vision/resize_choice.h"
 #include "vision/text_facts.h"
 
 namespace monolith::addon {
 namespace {
 
-VisionBounds bounds_of(const LoadOptions& options) {
+VisionBounds bounds_of(const LoadOptions& options, const GgufFile& file) {
   VisionBounds bounds;
   if (options.vision_max_pixels > 0) bounds.max_source_pixels = options.vision_max_pixels;
   bounds.max_tiles = options.vision_max_tiles;
-  bounds.resize = options.vision_resize;
+  bounds.resize = options.vision_resize.value_or(resize_of(file));
   return bounds;
 }
 
@@ -33,9 +34,9 @@ Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& tex
     none.problem = named(options, error).message;
     return none;
   };
-  auto file = GgufFile::open(options.vision_path);
+  auto file = open_vision_file(options.vision_path);
   if (!file) return refused(file.error());
-  auto model = VisionModel::load(**file, bounds_of(options));
+  auto model = VisionModel::load(**file, bounds_of(options, **file));
   if (!model) return refused(model.error());
   auto facts = read_text_facts(text, tokenizer);
   if (!facts) return facts.error();
@@ -55,11 +56,16 @@ int rows_at_once(const LoadedVision& vision) {
 }
 
 Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::string& text_path, Backend& backend) {
-  auto file = GgufFile::open(options.vision_path);
-  if (!file) return named(options, file.error());
-  auto model = VisionModel::load(**file, bounds_of(options));
-  if (!model) return named(options, model.error());
   InspectedVision found;
+  const auto refused = [&](const Error& error) -> Result<InspectedVision> {
+    if (!options.vision_optional) return named(options, error);
+    found.problem = named(options, error).message;
+    return found;
+  };
+  auto file = open_vision_file(options.vision_path);
+  if (!file) return refused(file.error());
+  auto model = VisionModel::load(**file, bounds_of(options, **file));
+  if (!model) return refused(model.error());
   found.projector = (*model)->projector_type();
   found.weight_bytes = VisionTower::weight_bytes(**file, **model, backend, options.vision_precision);
   found.work_bytes = VisionTower::work_bytes(**file, **model, backend, options.vision_precision);
@@ -79,7 +85,7 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
 }
 
 Result<EngineSight> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend) {
-  auto file = GgufFile::open(options.vision_path);
+  auto file = open_vision_file(options.vision_path);
   if (!file) return named(options, file.error());
   EngineSight sight;
   auto tower = VisionTower::load(**file, vision.model, backend, options.vision_precision);

@@ -25,7 +25,8 @@ Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& tex
 // Rows of a piece that see one another, which are computed in one step; 0: none do.
 int rows_at_once(const LoadedVision& vision);
 
-// For inspect: what the file is and whether it fits. Nothing is loaded.
+// For inspect: what the file is and whether it fits. Nothing is loaded. Of a file that may be left out `problem` also says why it
+// cannot be read; then there is nothing else.
 struct InspectedVision {
   std::string projector;
   size_t weight_bytes = 0, work_bytes = 0;

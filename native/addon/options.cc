@@ -26,7 +26,7 @@ constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon",
 constexpr std::string_view kArithmetics[] = {"production", "exact"};   // in the order of Arithmetic
 constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};   // in the order of KvType
 constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};   // in the order of VisionPrecision
-constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};   // in the order of VisionResize
+constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};   // in the order of VisionResize; neither: as the file has it
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K,
                                          TensorType::kQ4_0, TensorType::kF8E4M3};

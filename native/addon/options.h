@@ -42,7 +42,7 @@ struct LoadOptions {
   int64_t vision_max_pixels = 0;  // of a picture as it was sent; 0: as the tower's room has it
   int vision_max_tiles = 0;       // 0: as its file has it
   VisionPrecision vision_precision = VisionPrecision::kFast;
-  VisionResize vision_resize = VisionResize::kLlamaCpp;
+  std::optional<VisionResize> vision_resize;   // nothing: as resize_of() says
   int max_context = 0;
   uint64_t kv_bytes = 0;
   bool profile = false;      // note what each operation of a step costs

@@ -128,6 +128,13 @@ class Reader {
       const int64_t side = (size + params_.factor() - 1) / params_.factor() * params_.factor();
       params_.most_pixels = std::min(side * side, kMaxPixels);
     }
+    const Result<bool> folder = vision_.boolean("from_folder", false);
+    if (!folder) return folder.error();
+    if (*folder && has_sizes_in_folders(traits.projector)) {
+      // A folder may ask for less than is usual, not for more.
+      if (Status s = folder_pixels("image_max_pixels", square, params_.most_pixels, params_.most_pixels); !s) return s;
+      if (Status s = folder_pixels("image_min_pixels", 1, params_.most_pixels, params_.least_pixels); !s) return s;
+    }
     if (traits.projector == Projector::kKimi25) {
       for (const auto& [key, to] : {std::pair{"image_min_pixels", &params_.least_pixels},
                                     std::pair{"image_max_pixels", &params_.most_pixels}}) {
@@ -162,6 +169,18 @@ class Reader {
     for (const auto& [width, height] : params_.candidates)
       params_.max_tiles = std::max(params_.max_tiles, static_cast<int>(width / size * (height / size)));
     if (!params_.candidates.empty()) params_.sizing = Sizing::kCandidates;
+    return {};
+  }
+
+  static bool has_sizes_in_folders(Projector projector) {
+    return projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl || projector == Projector::kLfm2;
+  }
+
+  Status folder_pixels(std::string_view key, int64_t low, int64_t high, int64_t& to) {
+    if (!vision_.has(key)) return {};
+    const auto value = file_.unsigned_integer(vision_.key(key));
+    if (!value) return value.error();
+    to = static_cast<int64_t>(std::clamp<uint64_t>(value->value_or(0), static_cast<uint64_t>(low), static_cast<uint64_t>(high)));
     return {};
   }
 

@@ -4,15 +4,16 @@
 import sharp from 'sharp';
 import type { DebugVisionPiece, LoadOptions, RgbImage } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
+import { visionFileOf } from '../engine/vision-file.js';
 import type { Config } from '../config/settings.js';
 import { loadOptions } from '../service/engine-settings.js';
 import { ofAddon, UsageError } from './output.js';
 
 /** `rest`: the arguments as they came, for a flag may be given several times. */
 export async function debugVision(file: string, values: ReadonlyMap<string, string>, rest: readonly string[], config: Config): Promise<number> {
-  const vision = values.get('--vision');
+  const vision = values.get('--vision') ?? visionFileOf({ file })?.path;
   const prompt = values.get('--prompt');
-  if (vision === undefined) throw new UsageError('debug: --vision FILE is needed');
+  if (vision === undefined) throw new UsageError('debug: --vision FILE is needed: none lies beside the model');
   if (prompt === undefined) throw new UsageError("debug: --prompt 'See <__media__>' is needed");
   const paths = rest.flatMap((argument, at) => (rest[at - 1] === '--image' ? [argument] : []));
   const images = await Promise.all(paths.map(decoded));

@@ -15,7 +15,7 @@ Usage: monolith inspect FILE.gguf|FOLDER [--json] [--tensors] [--quantize q8_0|q
 
 What the file says of itself, and the memory plan of serving it. A Hugging Face folder is told of in the
 words of the GGUF file it would be converted to. The file of its vision tower is --vision, or lies beside
-it under a usual name. --tensors lists every tensor, --json prints everything.
+it under a usual name, or is the folder itself. --tensors lists every tensor, --json prints everything.
 Engine settings (--max-context, --kv-bytes, …) apply to the plan, and so does --quantize.
 `;
 
@@ -34,7 +34,7 @@ export async function inspect(argv: string[]): Promise<number> {
   const vision = visionFileOf({ file, vision: values.get('--vision') });
   let found: Inspection;
   try {
-    found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }), ...(vision === null ? {} : { visionPath: vision.path }) });
+    found = loadAddon().inspect(file, { ...loadOptions(config), ...(quantize === undefined ? {} : { quantize }), ...(vision === null ? {} : { visionPath: vision.path, visionOptional: vision.found }) });
   } catch (error) {
     throw new UsageError(`inspect: ${(error as Error).message}`, error);
   }
@@ -88,7 +88,8 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
 
   const { vision } = found;
   if (vision !== null) {
-    section(`Vision: ${basename(visionFile ?? '')}`, [
+    // One that is left out has no more to tell.
+    section(`Vision: ${basename(visionFile ?? '')}`, vision.projector === '' ? [['not seen with', clean(vision.problem ?? '')]] : [
       ['projector', clean(vision.projector)],
       ...vision.problem === null ? [] : [['does not fit', clean(vision.problem)]],
       ['weights', showBytes(vision.weightBytes)],

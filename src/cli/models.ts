@@ -1,5 +1,5 @@
 // monolith models: what the current settings would serve, and what else is on disk, with the memory each would take. Reads
-// no weights, and asks no hub.
+// no weights, and asks no hub. Serving one of these, and no more, is in the data folder: a running server sees it.
 
 import { loadConfig } from '../config/load.js';
 import { showBytes } from '../config/kinds.js';
@@ -8,27 +8,36 @@ import type { FileFact } from '../engine/file-facts.js';
 import { Hub, withHubModels } from '../hub/hub.js';
 import { availableMemory, totalMemory } from '../shared/machine-memory.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
+import type { Upstream } from '../config/upstream.js';
+import type { CatalogModel } from '../engine/catalog.js';
 import { configuredModels, loadOptions } from '../service/engine-settings.js';
-import { askedForHelp, noWords, ownFlags, table } from './output.js';
+import { askedForHelp, ownFlags, table } from './output.js';
+import { changeServed, servedBeside } from './served-models.js';
 
 const HELP = `
 Usage: monolith models [--json]
+       monolith models serve NAME OWNER/REPO[:QUANTIZATION] [--idle-minutes N] [--display-name TEXT]
+       monolith models unserve NAME
 
 The models that "monolith serve" with the same settings would serve, highest tier first, then what else "monolith
 pull" and its kin have left in the hub's cache. MEMORY is weights, keys and values and working memory as a load
 would plan them; FITS says whether that is free now. Exits with 1 if a file that would be served cannot be; why
 stands in its line.
+
+serve has a running server, and every later one with the same --data-dir, serve what "monolith pull" fetched: within a
+second, loaded when it is first asked for; its memory goes back after --idle-minutes without requests, or when another
+model needs it. unserve ends that; what runs goes on to its end.
 `;
 
-const FLAGS = { '--json': false };
+const FLAGS = { '--json': false, '--idle-minutes': true, '--display-name': true };
 
 interface Line extends FileFact { name: string; served: boolean; file: string; fits: ReturnType<typeof fitOf>; [other: string]: unknown }
 
 export async function models(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
   const { config: asked, rest } = loadConfig({ argv }, FLAGS);
-  const { values, words } = ownFlags(rest, FLAGS);
-  noWords(words);
+  const { values, words: [action, ...words] } = ownFlags(rest, FLAGS);
+  if (action !== undefined) return await changeServed(asked, action, words, values);
   const facts = new FileFacts(loadOptions(asked));
   const config = await withHubModels(asked, { fetches: false });
   const absent = config.model.filter(({ path }) => path.startsWith(HUB_SCHEME));
@@ -38,7 +47,10 @@ export async function models(argv: string[]): Promise<number> {
     const fact = facts.of(file);
     return { ...more, name, served, file, ...fact, fits: fitOf(fact, memory) };
   };
-  const served = absent.length > 0 && there.model.length === 0 ? [] : configuredModels(there).map((model) => line(model.id, true, model.file, model));
+  const served: Line[] = absent.length > 0 && there.model.length === 0 ? [] : configuredModels(there).map((model) => (model.upstream === undefined ? line(model.id, true, model.file, model) : elsewhere(model, model.upstream)));
+  const beside = await servedBeside(asked);
+  const known = new Set(served.map(({ name }) => name));
+  served.push(...[...beside].filter(([name]) => !known.has(name)).map(([name, { source, path }]) => line(name, true, path, { id: name, source })));
   const missing = absent.map(({ name, path }): Line => ({ id: name, name, served: true, file: path, problem: `not here yet: monolith pull ${path.slice(HUB_SCHEME.length)}`, bytes: null, architecture: null, parameters: null, quantization: null, memory: null, fits: null }));
   const inUse = new Set(served.map(({ file }) => file));
   const others = new Hub(config).onDisk().filter(({ path }) => !inUse.has(path)).map(({ ref, path, isOld }) => line(isOld ? `${ref} (old)` : ref, false, path));
@@ -46,6 +58,12 @@ export async function models(argv: string[]): Promise<number> {
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(all)}\n`);
   else process.stdout.write(told(served.concat(missing), others));
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
+}
+
+/** Never with its key: what is told is fit to be shown. */
+function elsewhere({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
+  const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
+  return { id, display_name, name: id, served: true, file: at.map(({ url }) => url).join(', '), upstream: at, problem: null, bytes: null, architecture: null, parameters: null, quantization: null, memory: null, fits: null };
 }
 
 const HEAD = ['NAME', 'SIZE', 'ARCHITECTURE', 'MEMORY', 'FITS', 'FILE'];
@@ -58,6 +76,6 @@ function row({ name, file, problem, architecture, quantization, memory, fits, by
 
 function told(served: readonly Line[], others: readonly Line[]): string {
   const small = served.some((one) => one['demonstration'] === true) ? '\nThese are small demonstrations, trained here. A real one: monolith pull OWNER/REPO\n' : '';
-  const rest = others.length === 0 ? '' : `\nOn disk, and served with --model NAME=hf:...:\n\n${table([HEAD, ...others.map(row)])}`;
+  const rest = others.length === 0 ? '' : `\nOn disk, and served by "monolith models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
   return `${table([HEAD, ...served.map(row)])}${small}${rest}`;
 }

@@ -79,6 +79,7 @@ function told({ repo, revision }: ModelRef, { quantization, path, projector, byt
   ${path}
 
 Serve it:    monolith serve --model ${name}=hf:${served}
+             monolith models serve ${name} ${served}      (on the server that runs, and after)
 Talk to it:  monolith chat --model ${name}=hf:${served}
 `;
 }

@@ -17,7 +17,7 @@ const EXIT_MS = 1_000;
 export async function serve(argv: string[]): Promise<number> {
   const { config: asked, rest, file } = loadConfig({ argv });
   noWords(rest);
-  const telemetry = createTelemetry({ format: asked.log, level: asked.log_level, metricNames: asked.metrics.names });
+  const telemetry = createTelemetry({ format: asked.log, level: asked.log_level, metricNames: asked.metrics.names, traces: asked.telemetry.traces });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
 
   // Signals count from the start: loading a large model takes time too.

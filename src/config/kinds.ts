@@ -4,6 +4,7 @@
 import { resolve } from 'node:path';
 import { homedir } from 'node:os';
 import { z } from 'zod';
+import { upstreamSchema, type Upstream } from './upstream.js';
 
 /** What `models.<id>.quantize` takes. */
 export const QUANTIZE_TYPES = ['q8_0', 'q6_k', 'q4_k', 'q4_0', 'fp8'] as const;
@@ -46,6 +47,29 @@ export function integer(min: number, max: number): Kind<number> {
     metavar: 'N',
   };
 }
+
+/** A part of a whole. */
+export const share: Kind<number> = {
+  schema: z.union([z.number(), z.string().regex(/^\d*\.?\d+$/).transform(Number)]).pipe(z.number().min(0).max(1)),
+  expects: 'a number from 0 to 1',
+  metavar: 'SHARE',
+};
+
+const fieldName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/);
+const fieldValue = z.string().min(1).max(4096).regex(/^[\t\x20-\x7e]*$/);
+
+/** Headers of a request, by name. As text: a=b,c=d. */
+export const headerFields: Kind<Readonly<Record<string, string>>> = {
+  schema: z.union([
+    z.record(fieldName, fieldValue),
+    z.string().transform((value) => Object.fromEntries(value.split(',').map((one) => one.trim()).filter((one) => one !== '').map((one) => {
+      const equals = one.indexOf('=');
+      return [one.slice(0, Math.max(0, equals)).trim(), one.slice(equals + 1).trim()];
+    }))).pipe(z.record(fieldName, fieldValue)),
+  ]),
+  expects: 'names and values: a=b,c=d',
+  metavar: 'A=B,C=D',
+};
 
 const UNITS: Readonly<Record<string, number>> = { '': 1, b: 1, k: 1024, kib: 1024, m: 1024 ** 2, mib: 1024 ** 2, g: 1024 ** 3, gib: 1024 ** 3, t: 1024 ** 4, tib: 1024 ** 4, kb: 1e3, mb: 1e6, gb: 1e9, tb: 1e12 };
 
@@ -107,8 +131,11 @@ export const list: Kind<readonly string[]> = {
   metavar: 'A,B',
 };
 
-/** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], as it was given. */
+/** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], or the address of a server elsewhere, as it was given. */
 export interface ModelFile { readonly name: string; readonly path: string }
+
+/** Of `path`. */
+export const isUpstreamAddress = (path: string): boolean => /^https?:\/\//.test(path);
 
 const modelFile = z.string().transform((value, context): ModelFile => {
   const equals = value.indexOf('=');
@@ -119,6 +146,12 @@ const modelFile = z.string().transform((value, context): ModelFile => {
     return z.NEVER;
   }
   if (file.startsWith('hf:')) return { name, path: file };
+  if (isUpstreamAddress(file)) {
+    const { error } = upstreamSchema.safeParse({ url: file });
+    if (error === undefined) return { name, path: file };
+    context.addIssue({ code: 'custom', message: `The address ${error.issues[0]?.message ?? 'cannot be used'}.` });
+    return z.NEVER;
+  }
   return { name, path: resolve(file.replace(/^~(?=\/|$)/, homedir())) };
 });
 
@@ -130,7 +163,7 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
     z.array(modelFile),
     z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
   ]).refine(distinct, 'A name is given twice.'),
-  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, or NAME=hf:OWNER/REPO[:QUANTIZATION]',
+  expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of a server elsewhere',
   metavar: 'NAME=PATH',
   repeatable: true,
 };
@@ -171,6 +204,7 @@ export const limitOverrides: Kind<Readonly<Record<string, Readonly<Record<string
 };
 
 export interface ModelOverride {
+  readonly upstream?: Upstream | undefined;
   readonly quantize?: (typeof QUANTIZE_TYPES)[number] | null | undefined;
   readonly draft?: string | null | undefined;
   readonly vision?: string | null | undefined;
@@ -202,6 +236,7 @@ export interface ModelSettings {
 const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
+  upstream: upstreamSchema.optional(),
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   draft: z.string().min(1).max(4096).nullable().optional(),
   vision: z.string().min(1).max(4096).nullable().optional(),

@@ -40,7 +40,7 @@ export const settings = {
   api_key: setting(kind.nullable(kind.text(8, 256)), null, 'A key of your choice that is accepted, instead of one created on the first start.', { secret: true, shown: 'created', main: true }),
   log: setting(kind.choice('text', 'json'), 'text', 'Form of the log lines and of the ready line.', { main: true }),
   log_level: setting(kind.choice('debug', 'info', 'warn', 'error', 'silent'), 'info', 'Least severe log lines shown.'),
-  model: setting(kind.modelFiles, [], 'Serve this GGUF file, or this Hugging Face folder, under this name, or weights of a hub (NAME=hf:OWNER/REPO:QUANTIZATION), which are fetched if they are not there; repeatable. Replaces the built-in models.', { shown: 'the built-in models', main: true }),
+  model: setting(kind.modelFiles, [], 'Serve this GGUF file, or this Hugging Face folder, under this name, or weights of a hub (NAME=hf:OWNER/REPO:QUANTIZATION), which are fetched if they are not there, or what a server elsewhere serves (NAME=http://127.0.0.1:8000/v1); repeatable. Replaces the built-in models.', { shown: 'the built-in models', main: true }),
 
   http: {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
@@ -129,7 +129,19 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize"}}; further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json' }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize", "upstream"}}; `upstream` is a model that runs elsewhere (docs/upstreams.md); further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json', secret: true }),
+
+  upstream: {
+    connect_ms: setting(kind.integer(10, 600_000), 5_000, 'Longest time to connect to a server that a model runs on elsewhere (models.<id>.upstream).'),
+    first_token_ms: setting(kind.integer(10, 86_400_000), 300_000, 'Longest wait for the first token of such a model, retries included; then 503.'),
+    idle_ms: setting(kind.integer(10, 86_400_000), 60_000, 'Longest silence between two of its tokens; then the answer fails.'),
+    concurrency: setting(kind.integer(1, 1_000_000), 1_024, 'Requests that such a model has under way at once. More wait in turns of the organizations, up to engine.queue_max and engine.queue_wait_ms.'),
+    retries: setting(kind.integer(0, 10), 2, 'Further attempts at a request that failed before its first token, on other servers of the model first.'),
+    breaker_failures: setting(kind.integer(1, 1_000), 5, 'So many failures in a row, and a server is asked no more for a while.'),
+    breaker_ms: setting(kind.integer(10, 3_600_000), 10_000, 'How long; then one request tries. Each time in a row that it fails this doubles, up to eight times as long.'),
+    max_event_bytes: setting(kind.bytes(1024, 1024 ** 3), 4_194_304, 'Largest single event of a server\'s stream; above it the answer fails.'),
+    max_answer_bytes: setting(kind.bytes(1024, 1024 ** 4), 268_435_456, 'Most bytes of one answer of a server; above it the answer fails.'),
+  },
 
   hub: {
     endpoint: setting(kind.url('https', 'http'), 'https://huggingface.co', 'The hub that models are pulled from: any server that speaks the Hugging Face hub\'s API.', { variables: ['HF_ENDPOINT'] }),
@@ -192,6 +204,15 @@ export const settings = {
     token: setting(kind.nullable(kind.text(16, 512)), null, 'Bearer token that reads /metrics and all of /readyz, for what scrapes them; without it an operator\'s API key does.', { secret: true, shown: 'none' }),
     public: setting(kind.flag, false, 'Serve /metrics to everybody.'),
     names: setting(kind.choice('both', 'monolith', 'vllm'), 'both', 'Whose names /metrics has: our own, those that boards and gateways made for vLLM read, or both.'),
+  },
+
+  telemetry: {
+    traces: {
+      endpoint: setting(kind.nullable(kind.url('http', 'https')), null, 'Where traces of requests are sent to: a collector that speaks OTLP over HTTP, e.g. http://localhost:4318/v1/traces. Off without one; OTEL_EXPORTER_OTLP_ENDPOINT names one as well, without /v1/traces.', { variables: ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT'] }),
+      headers: setting(kind.headerFields, {}, 'Headers that the collector wants, such as a key of its own: authorization=Bearer ….', { secret: true, shown: 'none' }),
+      sample_ratio: setting(kind.share, 1, 'Share of requests that are recorded, from 0 to 1; of those whose client says by traceparent whether it records, what it says counts.'),
+      by_parent: setting(kind.flag, true, 'Record what a client\'s traceparent says is recorded, and leave out what it says is not; false: the share decides for all. Set it to false where clients are strangers.'),
+    },
   },
 } as const satisfies SettingTree;
 

@@ -21,11 +21,11 @@ export interface LoadOptions {
   quantize?: Quantize;        // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
   draftPath?: string;         // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
   draftQuantize?: Quantize;   // as `quantize`, for that one
-  visionPath?: string;        // a GGUF file of the model's vision tower and projector ("mmproj"); absent = images are not seen
+  visionPath?: string;        // a GGUF file of the model's vision tower and projector ("mmproj"), or a folder that has them; absent = images are not seen
   visionOptional?: boolean;   // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
   visionMaxPixels?: number;   // of a picture as it was sent; absent = 2 ** 27
   visionMaxTiles?: number;    // of a picture; 0 or absent = as the tower's file has it
-  visionResize?: 'llama.cpp' | 'original';   // whose way of making pieces of a picture; absent = llama.cpp's
+  visionResize?: 'llama.cpp' | 'original';   // whose way of making pieces of a picture; absent = the makers' for a folder where it is computed, else llama.cpp's
   visionPrecision?: 'fast' | 'exact';   // of weights in 16 bits; absent = fast
   embeddingBytes?: number;    // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
   maxContext: number;         // 0 = the file's own, as far as memory allows

@@ -3,6 +3,7 @@ import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'nod
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { MAX_IDLE_MINUTES, MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
+import type { Upstream } from '../config/upstream.js';
 import { packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
@@ -77,11 +78,16 @@ const catalog = z.strictObject({
   }),
 });
 
-export type CatalogModel = Readonly<z.infer<typeof catalogModel>>;
+export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
+  /** Where it runs, if that is not here: it has no file then. */
+  readonly upstream?: Upstream | undefined;
+  /** What an operator has set of `sampling`. */
+  readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
+};
 
 /** What an operator may set otherwise for one model. */
 export type CatalogOverride = {
-  readonly [K in 'quantize' | 'draft' | 'vision' | 'vision_precision' | 'vision_resize' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor']?: CatalogModel[K] | undefined;
+  readonly [K in 'quantize' | 'draft' | 'vision' | 'vision_precision' | 'vision_resize' | 'context_window' | 'max_output_tokens' | 'max_repeats' | 'load' | 'idle_minutes' | 'pinned' | 'default_effort' | 'display_name' | 'image_input' | 'lifecycle' | 'deprecated_at' | 'retires_at' | 'successor' | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
 /** A catalog or a model file that cannot be used; the message names the file and the place in it. */
@@ -154,11 +160,17 @@ function bytesOf(folder: string, names: readonly string[]): number {
 
 const isModelFolder = (path: string, stat: Stats): boolean => stat.isDirectory() && existsSync(join(path, 'config.json'));
 
+/** What a model may be called. Null: it may; else why it may not. */
+export function nameProblem(name: string): string | null {
+  const checked = id.safeParse(name);
+  return checked.success ? null : checked.error.issues[0]?.message ?? 'is no name';
+}
+
 /** A model that is just a file or folder under a name: everything else as it says. Throws CatalogError. */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
-  const checked = id.safeParse(name);
-  if (!checked.success) throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
+  const problem = nameProblem(name);
+  if (problem !== null) throw new CatalogError(`model name "${name}"`, problem);
   const stat = statSync(file, { throwIfNoEntry: false });
   if (stat === undefined) throw new CatalogError(file, 'is not there');
   const isFolder = isModelFolder(file, stat);
@@ -169,6 +181,17 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     // Without effect on a model that cannot reason.
     default_effort: 'medium',
     sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1, ...(isFolder ? recommendedSampling(file) : {}) },
+  };
+}
+
+/** A model that runs elsewhere. What its server's own defaults are is not known. */
+export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
+  const checked = id.safeParse(name);
+  if (!checked.success) throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
+  return {
+    id: name, file: '', upstream, display_name: name, created: Math.floor(Date.now() / 1000), lifecycle: 'active',
+    context_window: null, max_output_tokens: null, input_modalities: upstream.images ? ['text', 'image'] : ['text'], image_input: 'refuse',
+    default_effort: 'medium', sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
   };
 }
 
@@ -183,7 +206,7 @@ export function withOverrides(models: readonly CatalogModel[], overrides: Readon
     const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
     const vision = typeof others.vision === 'string' ? resolve(others.vision) : others.vision;
     if (typeof vision === 'string' && !existsSync(vision)) throw new CatalogError(`models "${model.id}": vision`, `${vision} is not there`);
-    return { ...model, ...given({ ...others, vision }), sampling: { ...model.sampling, ...given(ofSampling ?? {}) } };
+    return { ...model, ...given({ ...others, vision }), sampling: { ...model.sampling, ...given(ofSampling ?? {}) }, ...(model.upstream === undefined ? {} : { givenSampling: given(ofSampling ?? {}) }) };
   });
 }
 
@@ -198,6 +221,7 @@ export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<stri
     if (draft === undefined || draft === null) continue;
     const found = byName.get(draft);
     const where = `models "${name}": draft`;
+    if (found?.upstream !== undefined) throw new CatalogError(where, `"${draft}" runs elsewhere`);
     if (found === undefined) {
       if (!existsSync(draft)) throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}, and no file`);
       drafts.set(name, { file: resolve(draft) });

@@ -14,6 +14,7 @@ import { visionFileOf, type VisionFile } from './vision-file.js';
 export type ModelStatus =
   | { state: 'loading'; progress: number }      // 0 to 1
   | { state: 'ready'; engine: Engine }
+  | { state: 'elsewhere' }                      // another server computes it
   | { state: 'failed'; error: Error }
   | { state: 'idle' }                           // its memory was given back, as nobody used it; loaded when it is asked for
   | { state: 'unloaded' };                      // its memory was given back, or soon will be: nothing new begins
@@ -63,8 +64,13 @@ class Slot implements PooledEngine {
     else this.status = { state: 'idle' };
   }
 
-  /** Somebody asks for it. */
+  /** Somebody asks for it; one that could not be loaded is tried once more. */
   wake(): void {
+    if (this.status.state === 'failed' && this.#wanted && !this.#closed) {
+      this.isAwaited = true;
+      this.status = { state: 'loading', progress: 0 };
+      this.settled = this.settled.then(() => this.#become(true, 0));
+    }
     if (!this.#resting) return;
     this.isAwaited = true;
     this.want(true, 0);
@@ -150,7 +156,8 @@ class Slot implements PooledEngine {
 
 export class ModelPool {
   readonly #addon: Addon;
-  readonly #models = new Map<string, { model: CatalogModel; slot: Slot; loaded: boolean }>();
+  // Without a slot: those that run elsewhere.
+  readonly #models = new Map<string, { model: CatalogModel; slot: Slot | null; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
   /** `onReady`: an engine has been loaded. Nobody uses it before that has been done. */
@@ -164,6 +171,10 @@ export class ModelPool {
    */
   add(model: CatalogModel, loaded = true, draft: DraftFile | null = null): void {
     if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
+    if (model.upstream !== undefined) {
+      this.#models.set(model.id, { model, slot: null, loaded });
+      return;
+    }
     // By its own path: beside a link lie the links to its other parts.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
@@ -189,31 +200,32 @@ export class ModelPool {
     const entry = this.#models.get(name);
     if (entry === undefined || entry.loaded === loaded) return;
     entry.loaded = loaded;
+    if (entry.slot === null) return;
     if (entry.slot.names.some((one) => this.#models.get(one)?.loaded === true)) entry.slot.want(true, 0);
     else entry.slot.leave(graceMs);
   }
 
-  /** A model that rests begins to load. Nothing happens to any other. */
+  /** A model that rests begins to load, or one that could not be loaded. Nothing happens to any other. */
   wake(name: string): void {
     const entry = this.#models.get(name);
-    if (entry?.loaded === true) entry.slot.wake();
+    if (entry?.loaded === true) entry.slot?.wake();
   }
 
   /** Gives a model's memory back until it is asked for, if nothing runs on it. */
   rest(name: string): void {
     const entry = this.#models.get(name);
-    const status = entry?.slot.status;
-    if (entry !== undefined && status?.state === 'ready' && status.engine.active === 0) entry.slot.rest();
+    const status = entry?.slot?.status;
+    if (status?.state === 'ready' && status.engine.active === 0) entry?.slot?.rest();
   }
 
   /** Resolves when what was last asked of this model has come about. */
   async settledOf(name: string): Promise<void> {
-    await this.#models.get(name)?.slot.settled;
+    await this.#models.get(name)?.slot?.settled;
   }
 
-  /** What a load of this model goes by; undefined for a name that is not there. */
+  /** What a load of this model goes by; undefined for a name that is not there, or runs elsewhere. */
   loadOf(name: string): { key: string; file: string; options: LoadOptions; isAwaited: boolean } | undefined {
-    return this.#models.get(name)?.slot;
+    return this.#models.get(name)?.slot ?? undefined;
   }
 
   /** Takes a name away; the engine ends with its last name. */
@@ -222,8 +234,27 @@ export class ModelPool {
     if (entry === undefined) return;
     const { slot } = entry;
     this.#models.delete(name);
+    if (slot === null) return;
     slot.names.splice(slot.names.indexOf(name), 1);
     if (slot.names.length > 0) return;
+    this.#slots.delete(slot.key);
+    await slot.close();
+  }
+
+  /**
+   * Takes a name away at once; what runs under it gets `graceMs`, then ends as `time_limit`. Resolves when that is over. The
+   * engine ends with its last name.
+   */
+  async leave(name: string, graceMs: number): Promise<void> {
+    const entry = this.#models.get(name);
+    if (entry === undefined) return;
+    this.setLoaded(name, false, graceMs);
+    this.#models.delete(name);
+    const { slot } = entry;
+    if (slot === null) return;
+    slot.names.splice(slot.names.indexOf(name), 1);
+    await slot.settled;
+    if (slot.names.length > 0 || this.#slots.get(slot.key) !== slot) return;   // somebody has come back to it
     this.#slots.delete(slot.key);
     await slot.close();
   }
@@ -240,7 +271,7 @@ export class ModelPool {
 
   /** Each engine once, however many names it has. */
   engines(): PooledEngine[] {
-    return [...this.#slots.values()];
+    return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
 
   /** Resolves when nothing is loading any more; what came of it stands in the statuses. */
@@ -254,11 +285,13 @@ export class ModelPool {
   }
 
   async close(): Promise<void> {
+    const slots = [...this.#slots.values()];      // those too whose names are gone while something runs on them
     await Promise.all([...this.#models.keys()].map((name) => this.remove(name)));
+    await Promise.all(slots.map((slot) => slot.close()));
   }
 }
 
-const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot; loaded: boolean }): PooledModel => ({ model, status: loaded ? slot.status : { state: 'unloaded' } });
+const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | null; loaded: boolean }): PooledModel => ({ model, status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status });
 
 /** A file and the way it is stored in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string => (quantize === undefined || quantize === null ? file : `${file} as ${quantize}`);

@@ -69,6 +69,14 @@ export class Residency {
     if (load.isAwaited) await this.#pool.settledOf(model);
   }
 
+  /** An operator wants it now: one that rests, or could not be loaded, begins to load. */
+  load(model: string): void {
+    const load = this.#pool.loadOf(model);
+    const state = this.#pool.get(model)?.status.state;
+    if (load === undefined || this.#waking.has(load.key) || (state !== 'idle' && state !== 'failed')) return;
+    this.#waking.set(load.key, this.#wake(model).finally(() => this.#waking.delete(load.key)));
+  }
+
   async #wake(model: string): Promise<void> {
     const begun = this.#now();
     await this.#makeRoom(model);
@@ -92,7 +100,9 @@ export class Residency {
   /** Gives up what has been idle for long enough. */
   look(): void {
     const now = this.#now();
-    for (const { key, names, status } of this.#pool.engines()) {
+    const engines = this.#pool.engines();
+    for (const key of this.#uses.keys()) if (!engines.some((one) => one.key === key)) this.#uses.delete(key);
+    for (const { key, names, status } of engines) {
       if (status.state !== 'ready') continue;
       const { requests, running, waiting } = status.engine.stats();
       const use = this.#uses.get(key);

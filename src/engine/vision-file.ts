@@ -1,5 +1,6 @@
-// Where a model's vision tower is: named in its settings, or beside its file under a usual name. Reads folders, no files.
-import { readdirSync, statSync } from 'node:fs';
+// Where a model's vision tower is: named in its settings, beside its file under a usual name, or in its own Hugging Face folder.
+// Reads folders, and of files config.json alone.
+import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { CatalogModel } from './catalog.js';
 
@@ -9,12 +10,16 @@ export interface VisionFile {
   readonly found: boolean;
 }
 
+/** Of a config.json; those of models have some kilobytes. */
+const MOST_CONFIG_BYTES = 1 << 20;
+
 /** In the order of preference where a folder has the same tower several times: most hold it in one of these. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
 
 /**
  * The tower's file; null: there is none. A file counts as one that has "mmproj" in its name and ends in .gguf. Beside a model
- * file it is one that has the model's name in its own (without what says how weights are stored), or the only model's.
+ * file it is one that has the model's name in its own (without what says how weights are stored), or the only model's. A folder
+ * without such a file is its own tower's where its config.json tells of one.
  */
 export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'vision'>): VisionFile | null {
   if (vision === null) return null;
@@ -32,7 +37,19 @@ export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'visi
   const models = new Set(names.filter((name) => !isTower(name)).map(stemOf));
   const candidates = own.length > 0 ? own : models.size <= 1 ? towers : [];
   const [best] = candidates.sort((a, b) => rank(a) - rank(b));
-  return best === undefined ? null : { path: join(folder, best), found: true };
+  if (best !== undefined) return { path: join(folder, best), found: true };
+  return isFolder && tellsOfTower(folder) ? { path: folder, found: true } : null;
+}
+
+function tellsOfTower(folder: string): boolean {
+  const path = join(folder, 'config.json');
+  try {
+    if (statSync(path).size > MOST_CONFIG_BYTES) return false;
+    const config: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    return typeof config === 'object' && config !== null && 'vision_config' in config && typeof config.vision_config === 'object' && config.vision_config !== null;
+  } catch {
+    return false;   // loading will say what is wrong with it
+  }
 }
 
 const isTower = (name: string): boolean => name.toLowerCase().includes('mmproj');

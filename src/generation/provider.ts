@@ -64,6 +64,8 @@ export interface PreparedGeneration {
   readonly promptIds?: ArrayLike<number> | undefined;
   /** Paths of keywords that the request's schemas have and that bind nothing: not strict, they are left out. */
   readonly leftOut: readonly string[];
+  /** What else answers tell of how it is served. */
+  readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   /**
    * Hands the request over. `onEvent` is called on this thread, never before this returns: `started`, then of each choice
    * its events and `finished`; or, at any point instead of the rest, `failed`. Throws ApiError (capacity_exhausted, ...) at once.

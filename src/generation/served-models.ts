@@ -12,6 +12,7 @@ import { LocalProvider } from './local/local-provider.js';
 import { TemplateError } from './local/template-limits.js';
 import type { Provider } from './provider.js';
 import type { ReasoningEffort } from './types.js';
+import type { Upstreams } from './upstream/upstreams.js';
 
 export interface ServedModel {
   readonly name: string;
@@ -39,14 +40,14 @@ export class ServedModels {
 
   constructor(
     private readonly pool: ModelPool, private readonly limits: GenerationLimits, private readonly names: ModelNames = PLAIN_NAMES,
-    private readonly residents: Residents = ALL_STAY,
+    private readonly residents: Residents = ALL_STAY, private readonly upstreams: Pick<Upstreams, 'get'> = { get: () => undefined },
   ) {}
 
   /** Throws ApiError 404 for an unknown or retired name. */
   find(asked: string): ServedModel {
     const name = this.names.aliases.get(asked) ?? asked;
     const pooled = this.pool.get(name);
-    if (pooled === undefined) throw apiError('model_not_found', `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`, 'model');
+    if (pooled === undefined) throw unknown(asked);
     const lifecycle = lifecycleAt(this.names.declared(pooled.model), Date.now());
     if (lifecycle.state === 'retired') throw retired(asked, lifecycle);
     return {
@@ -54,7 +55,10 @@ export class ServedModels {
       sampling: pooled.model.sampling,
       awake: (signal) => this.#awake(name, signal),
       ready: () => {
-        const now = this.pool.get(name) ?? pooled;
+        const now = this.pool.get(name);
+        if (now === undefined) throw unknown(asked);      // an operator has taken the name away
+        const elsewhere = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
+        if (elsewhere !== undefined) return elsewhere;
         const provider = this.#provider(now.model, engineOf(now));
         if (provider instanceof TemplateError) throw apiError('model_unavailable', `${name} has an unusable chat template.`);
         return provider;
@@ -83,7 +87,8 @@ export class ServedModels {
 
   #describe({ model, status }: PooledModel): ModelDescription {
     if (status.state === 'ready') this.#provider(model, status.engine);
-    const known = this.#known.get(model.id) ?? { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false };
+    const said = this.#known.get(model.id);
+    const known = this.upstreams.get(model.id) ?? (said?.file === model.file ? said : { contextWindow: model.context_window ?? 0, maxOutputTokens: model.max_output_tokens ?? 0, reasons: false, sees: false });
     const { state, deprecatedAt, retiresAt, successor } = lifecycleAt(this.names.declared(model), Date.now());
     return {
       id: model.id, displayName: model.display_name, demonstration: model.demonstration === true, createdAt: new Date(model.created * 1000),
@@ -98,7 +103,7 @@ export class ServedModels {
   async #awake(name: string, signal: AbortSignal | undefined): Promise<void> {
     this.residents.touch(name);
     const status = this.pool.get(name)?.status;
-    if (status === undefined || status.state === 'ready' || status.state === 'failed' || status.state === 'unloaded') return;
+    if (status === undefined || status.state === 'ready' || status.state === 'elsewhere' || status.state === 'failed' || status.state === 'unloaded') return;
     const waiting = this.#waiting.get(name) ?? 0;
     if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX)) throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, { retryAfterMs: LOAD_RETRY_MS });
     this.#waiting.set(name, waiting + 1);
@@ -125,7 +130,7 @@ export class ServedModels {
     try {
       const provider = new LocalProvider(engine, model, this.limits);
       const { contextWindow, maxOutputTokens, reasons, images } = provider;
-      this.#known.set(model.id, { contextWindow, maxOutputTokens, reasons, sees: images !== null });
+      this.#known.set(model.id, { file: model.file, contextWindow, maxOutputTokens, reasons, sees: images !== null });
       return provider;
     } catch (error) {
       if (error instanceof TemplateError) return error;
@@ -149,7 +154,7 @@ const aborted = (signal: AbortSignal): Promise<void> => new Promise((resolve) =>
   else signal.addEventListener('abort', () => resolve(), { once: true });
 });
 
-interface Known { contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
+interface Known { file: string; contextWindow: number; maxOutputTokens: number; reasons: boolean; sees: boolean }
 
 /** Further names of models, and what an operator has said of their ends. */
 export interface ModelNames {
@@ -159,6 +164,10 @@ export interface ModelNames {
 }
 
 const PLAIN_NAMES: ModelNames = { aliases: new Map(), declared: (model) => model };
+
+function unknown(asked: string): Error {
+  return apiError('model_not_found', `There is no model named ${JSON.stringify(asked.slice(0, 64))} on this server.`, 'model');
+}
 
 function retired(asked: string, { successor }: ModelLifecycle): Error {
   const instead = successor === null ? '' : ` Use ${JSON.stringify(successor)} instead.`;
@@ -180,7 +189,7 @@ function engineOf({ model, status }: PooledModel): Engine {
       throw unavailable('model_unavailable', `${model.id} could not be loaded.`);
     case 'idle':
       throw unavailable('model_loading', `${model.id} is not loaded at the moment; the next request loads it.`, { retryAfterMs: LOAD_RETRY_MS });
-    case 'unloaded':
+    case 'unloaded': case 'elsewhere':
       throw unavailable('model_unavailable', `${model.id} is not loaded at the moment.`);
   }
 }

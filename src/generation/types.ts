@@ -1,5 +1,6 @@
 // The one internal form of a request and of its events. Every wire format is translated into a
 // GenerationRequest and encodes GenerationEvents; nothing here knows a format or a token id.
+import type { ApiError } from '../errors.js';
 
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
 
@@ -126,6 +127,12 @@ export interface PromptLogprob extends SpelledToken { logprob: number; top: (Spe
  */
 export type EndReason = 'end_of_turn' | 'stop_string' | 'tool_calls' | 'max_tokens' | 'context_full' | 'time_limit' | 'repetition' | 'malformed_call';
 
+/**
+ * Where a provider learns only at the end what was used: the prompt's tokens, and that the choice's take the place of what
+ * its events told. `estimated`: nobody has told it; all of it is a guess.
+ */
+export interface Counted { promptTokens: number; cachedTokens: number; estimated: boolean }
+
 export interface ChoiceTimings { prefillMs: number; decodeMs: number }
 
 export type GenerationEvent =
@@ -140,5 +147,7 @@ export type GenerationEvent =
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }   // joined: JSON text of an object, or a beginning of it
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings }
-  | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string; retryAfterMs?: number | undefined };
+  | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings; counted?: Counted | undefined }
+  | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string; retryAfterMs?: number | undefined }
+  // Elsewhere, in words for the client.
+  | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };

@@ -100,6 +100,7 @@ export class HttpServer {
       pingMs: options.pingMs,
       connect: options.connect,
       loopTime: this.loopTime,
+      trace: (request) => telemetry.trace(request),
       draining: () => this.refusing,
       turnEnded: (record) => {
         this.exchangeHost.finished(record);
@@ -276,6 +277,7 @@ export class HttpServer {
     exchange.label = route.path;
     exchange.params = match.params;
     exchange.sameOrigin = route.sameOrigin === true;
+    if (route.generates === true) exchange.trace = this.options.telemetry.trace({ method, path: route.countedAs ?? route.path, receivedAt: exchange.receivedAt, header });
     for (const [name, value] of route.headers ?? []) exchange.setHeader(name, value);
     if (route.public === true) {
       this.enter(route, exchange, res);

@@ -3,6 +3,7 @@
 
 import type { ApiError, HeaderList } from '../errors.js';
 import type { Identity, Scope } from '../identity/identity.js';
+import type { RequestTrace } from '../telemetry/request-trace.js';
 
 export interface Exchange {
   readonly requestId: string;                    // req_…, already set as x-request-id and request-id
@@ -41,6 +42,8 @@ export interface Exchange {
    * sequence of an event stream. Anything but an ApiError is logged and sent as internal_error.
    */
   fail(error: unknown): void;
+  /** Of a request that is recorded. */
+  readonly trace: RequestTrace | null;
   /** Fields for this request's log line and metrics (model, tokens, finish reason, ...). */
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }

@@ -2,6 +2,7 @@
 // depend on these types only. All calls happen on the event-loop thread that owns the socket.
 
 import type { Failure } from '../telemetry/outcome.js';
+import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { Identity, Scope } from '../identity/identity.js';
 
 /** The close codes of RFC 6455 that this server sends. */
@@ -48,6 +49,8 @@ export interface ServerSocket {
 export interface SocketTurn {
   readonly requestId: string;                    // req_…, of its own
   readonly receivedAt: number;                   // performance.now()
+  /** Of a turn that is recorded. */
+  readonly trace: RequestTrace | null;
   /** Runs what reads and checks a message of so many bytes, on the organization's account (limits.loop_ms). Throws ApiError 429 instead if that is used up. */
   read<T>(bytes: number, work: () => T): T;
   /** As read(), but what goes on with the message is not refused any more. */

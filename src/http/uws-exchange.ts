@@ -10,6 +10,7 @@ import type { WireShape } from '../errors.js';
 import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
+import type { RequestTrace } from '../telemetry/request-trace.js';
 import { SseStream } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../identity/identity.js';
@@ -59,6 +60,7 @@ export class UwsExchange implements Exchange {
   readonly loop = new LoopClock();
   /** The route's pattern once known: a bounded label for metrics. */
   label = 'unmatched';
+  trace: RequestTrace | null = null;
 
   private readonly requestHeaders = new Map<string, string>();
   private readonly answerHeaders = new Map<string, [name: string, value: string]>();
@@ -81,6 +83,8 @@ export class UwsExchange implements Exchange {
       if (first === undefined) this.requestHeaders.set(name, value);
       else if (name.startsWith('x-forwarded-')) this.requestHeaders.set(name, `${first}, ${value}`);   // a proxy may add a line of its own behind the client's
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
+      else if (name === 'tracestate') this.requestHeaders.set(name, `${first},${value}`);
+      else if (name === 'traceparent') this.requestHeaders.set(name, '');   // two are none
     });
     this.unclearEnd = lengthsDiffer ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
       // The library takes any for `chunked`, and an empty one for none.
@@ -291,6 +295,7 @@ export class UwsExchange implements Exchange {
       aborted: this.aborted,
       loopMs: this.loop.ms,
       fields: this.fields,
+      trace: this.trace,
     }));
   }
 }

@@ -11,6 +11,8 @@ import type { WebSocket } from 'uWebSockets.js';
 import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { Failure, RequestRecord } from '../telemetry/outcome.js';
+import type { RequestTrace } from '../telemetry/request-trace.js';
+import type { Telemetry } from '../telemetry/types.js';
 import type { Identity } from '../identity/identity.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
 import type { LoopTime } from '../admission/loop-time.js';
@@ -29,6 +31,7 @@ export interface SocketHost {
   pingMs: number;
   maxMessageBytes: number;
   loopTime: LoopTime;
+  trace: Telemetry['trace'];
   draining(): boolean;
   turnBegun(turn: SocketTurn): void;
   turnEnded(turn: SocketTurn, record: RequestRecord): void;
@@ -205,10 +208,12 @@ class Turn implements SocketTurn {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
   readonly loop = new LoopClock();
+  readonly trace: RequestTrace | null;
   private fields: RequestRecord['fields'] = {};
   private ended = false;
 
   constructor(private readonly socket: UwsSocket, private readonly host: SocketHost) {
+    this.trace = host.trace({ method: 'WEBSOCKET', path: host.path, receivedAt: this.receivedAt, header: (name) => socket.header(name) });
     this.fields = { connection: socket.requestId };
     host.turnBegun(this);
   }
@@ -238,7 +243,7 @@ class Turn implements SocketTurn {
       method: 'WEBSOCKET', path: this.host.path, status, failure,
       organizationId: socket.identity.organizationId, keyId: socket.identity.keyId,
       loopMs: this.loop.ms,
-      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields,
+      durationMs: performance.now() - this.receivedAt, aborted: !socket.open, fields: this.fields, trace: this.trace,
     }));
   }
 }

@@ -6,6 +6,7 @@ import type { LoopTime } from '../admission/loop-time.js';
 import type { Config } from '../config/settings.js';
 import { apiError } from '../errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
+import type { Telemetry } from '../telemetry/types.js';
 import type { SocketRoute, SocketTurn } from './socket.js';
 import { UwsSocket } from './uws-socket.js';
 import type { Handshake, SocketData, SocketHost } from './uws-socket.js';
@@ -17,6 +18,7 @@ export interface SocketsOptions {
   pingMs?: number | undefined;
   connect?: Connect | undefined;
   loopTime: LoopTime;
+  trace: Telemetry['trace'];
   draining(): boolean;
   turnEnded(record: RequestRecord): void;
   unexpected(error: unknown, requestId: string): void;
@@ -50,6 +52,7 @@ export class UwsSockets {
       path: route.path, bufferBytes: config.http.stream_buffer_bytes, maxMessageBytes: limit,
       pingMs: this.options.pingMs ?? PING_MS,
       loopTime: this.options.loopTime,
+      trace: (request) => this.options.trace(request),
       draining: () => this.options.draining(),
       turnBegun: (turn) => this.turns.add(turn),
       turnEnded: (turn, record) => {

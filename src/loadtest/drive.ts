@@ -39,7 +39,7 @@ export class Drive {
 
   #startedAt = 0;
 
-  constructor(private readonly run: LoadRun, memory: LedgerMemory, private readonly share: Share) {
+  constructor(private readonly run: LoadRun, memory: LedgerMemory, private readonly share: Share, private readonly onRecord?: (record: RequestRecord) => void) {
     this.#ledger = new Ledger(memory, run.warmup, run.extent);
     this.#client = new LoadClient(run.target, () => this.now());
     this.#workload = openWorkload(run.workload, run.measure);
@@ -154,11 +154,13 @@ export class Drive {
     if (!waited) this.#lags.push(sent - intended);
     this.#ledger.end(error === null ? 'answered' : error.kind === 'cancelled' ? 'cancelled' : 'failed', answer.outputTokens ?? 0);
     const { promptTokens, maxTokens } = question.turn;
-    this.#records.push({
+    const record: RequestRecord = {
       session, turn, phase, intended, sent, headers, firstToken, end, gaps, status, error, finish: answer.finish,
       wanted: { promptTokens: turn === 0 ? promptTokens : null, outputTokens: maxTokens },
       promptTokens: answer.promptTokens, cachedTokens: answer.cachedTokens, outputTokens: answer.outputTokens,
-    });
+    };
+    this.#records.push(record);
+    this.onRecord?.(record);
     return asked;
   }
 

@@ -44,10 +44,10 @@ function check({ arrival, extent, threads, target, conversation, workload, maxCo
 export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<LoadResult> {
   check(asked);
   const run = withEnd(asked);
-  const { signal, onProgress } = hooks;
+  const { signal, onProgress, onRecord } = hooks;
   const memory = newLedgerMemory();
   const ledger = new Ledger(memory, run.warmup, run.extent);
-  const parts = run.threads === 1 ? [new Drive(run, memory, { index: 0, count: 1 })] : await threads(run, memory);
+  const parts = run.threads === 1 ? [new Drive(run, memory, { index: 0, count: 1 }, onRecord)] : await threads(run, memory);
   const startedAt = performance.timeOrigin + performance.now();
   const elapsed = (): number => performance.timeOrigin + performance.now() - startedAt;
   const stop = (): void => { for (const part of parts) part.stop(); };

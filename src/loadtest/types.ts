@@ -188,6 +188,8 @@ export interface LoadProgress {
 export interface LoadHooks {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: LoadProgress) => void;
+  /** Each request that has ended, of runs of one thread: who sees that nothing comes of it may stop early. */
+  readonly onRecord?: (record: RequestRecord) => void;
 }
 
 /** `(run, hooks)`: src/loadtest/driver.ts. Rejects only for what no request could do (LoadError). */

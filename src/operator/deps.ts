@@ -7,6 +7,8 @@ import type { Config } from '../config/settings.js';
 import type { Actor } from '../accounts/audit.js';
 import type { FileFacts } from '../engine/file-facts.js';
 import type { Hub } from '../hub/hub.js';
+import type { ServedByOperators } from './served-by-operators.js';
+import type { Residency } from '../engine/residency.js';
 import type { Pulls } from './pulls.js';
 import type { DashboardOrigin } from '../dashboard/origin.js';
 import type { ModelPool } from '../engine/model-pool.js';
@@ -19,6 +21,8 @@ import type { EngineTuning } from './engine-tuning.js';
 import type { LiveHistory } from './live-history.js';
 import type { LiveView } from './live-view.js';
 import type { ModelSettings } from './model-settings.js';
+import type { TuneRunStore } from './tune-runs.js';
+import type { Tunings } from './tunings.js';
 
 export interface OperatorDeps {
   config: Pick<Config, 'data_dir'>;
@@ -31,7 +35,11 @@ export interface OperatorDeps {
   pool: ModelPool;
   models: ServedModels;
   modelSettings: ModelSettings;
+  served: ServedByOperators;
+  residency: Pick<Residency, 'load'>;
   tuning: EngineTuning;
+  tuneRuns: TuneRunStore;
+  tunings: Tunings;
   live: LiveView;
   history: LiveHistory;
   hub: Hub;

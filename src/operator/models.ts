@@ -4,8 +4,10 @@ import { z } from 'zod';
 import type { Actor } from '../accounts/audit.js';
 import { dateField } from '../dashboard/api/key-fields.js';
 import { describeModels } from '../dashboard/api/models.js';
-import type { DashboardModel, OperatorModelPatch } from '../wire/dashboard.js';
+import type { OperatorModel, OperatorModelPatch, OperatorServe } from '../wire/dashboard.js';
 import type { CatalogModel } from '../engine/catalog.js';
+import { MAX_IDLE_MINUTES } from '../config/kinds.js';
+import { availableMemory, totalMemory } from '../shared/machine-memory.js';
 import { apiError } from '../errors.js';
 import { NOTICE_DAYS, type DeclaredLifecycle } from '../generation/model-lifecycle.js';
 import type { Route } from '../http/exchange.js';
@@ -19,11 +21,34 @@ const patchBody = z.object({
   deprecated_at: dateField.nullish(), retires_at: dateField.nullish(), successor: z.string().min(1).max(128).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorModelPatch]: unknown }>;
 
-export function modelRoutes(guard: OperatorGuard, { pool, models, modelSettings }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings'>): Route[] {
+const serveBody = z.object({
+  name: z.string().min(1).max(128), model: z.string().min(1).max(512),
+  display_name: z.string().min(1).max(128).nullish(), idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullish(),
+}) satisfies z.ZodType<{ [K in keyof OperatorServe]: unknown }>;
+
+export function modelRoutes(guard: OperatorGuard, { pool, models, modelSettings, served, residency, fileFacts }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'served' | 'residency' | 'fileFacts'>): Route[] {
   return [
     guard({
       method: 'GET', path: '/models',
-      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: describeModels(models, pool), has_more: false, next: null }),
+      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: describeAll(), has_more: false, next: null }),
+    }),
+
+    guard({
+      method: 'POST', path: '/models', body: serveBody,
+      serve: async ({ exchange, actor, body: { name, model, display_name: displayName, idle_minutes: idleMinutes } }) => {
+        const memory = { total: totalMemory(), available: availableMemory() };
+        await served.serve({ name, model, displayName: displayName ?? undefined, idleMinutes }, { fileFacts, memory }, actor);
+        exchange.json(200, describe(known(name)));
+      },
+    }),
+
+    guard({
+      method: 'DELETE', path: '/models/:model',
+      serve: async ({ exchange, actor }) => {
+        const { id } = known(exchange.params['model'] as string);
+        if (!await served.unserve(id, actor)) throw apiError('invalid_value', `${id} is a model of the settings: it is served from every start on, and can be drained or retired.`, 'model');
+        exchange.json(200, {});
+      },
     }),
 
     guard({
@@ -65,11 +90,12 @@ export function modelRoutes(guard: OperatorGuard, { pool, models, modelSettings 
   ];
 
   /** Every thread does so when it hears of it. */
-  async function setLoaded(id: string, loaded: boolean, actor: Actor): Promise<DashboardModel> {
+  async function setLoaded(id: string, loaded: boolean, actor: Actor): Promise<OperatorModel> {
     const model = known(id);
     if ((modelSettings.row(id).unloaded !== true) !== loaded) {
       await modelSettings.change(model, { unloaded: !loaded }, () => undefined, { actor, action: loaded ? 'model.loaded' : 'model.drained' });
     }
+    if (loaded) residency.load(id);      // one that is loaded when it is asked for, too; and one that could not be, once more
     return describe(model);
   }
 
@@ -79,8 +105,15 @@ export function modelRoutes(guard: OperatorGuard, { pool, models, modelSettings 
     return model;
   }
 
-  function describe({ id }: CatalogModel): DashboardModel {
-    return describeModels(models, pool).find((one) => one.id === id) as DashboardModel;
+  function describe({ id }: CatalogModel): OperatorModel {
+    return describeAll().find((one) => one.id === id) as OperatorModel;
+  }
+
+  function describeAll(): OperatorModel[] {
+    return describeModels(models, pool).map((one) => {
+      const status = pool.get(one.id)?.status;
+      return { ...one, source: served.sourceOf(one.id), problem: status?.state === 'failed' ? status.error.message : null };
+    });
   }
 }
 

@@ -10,6 +10,7 @@ import { modelRoutes } from './models.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { organizationRoutes } from './organizations.js';
 import { tunableRoutes } from './tunables.js';
+import { tuningRoutes } from './tuning.js';
 import { usageRoutes } from './usage.js';
 import { priceRoutes } from './prices.js';
 import { requestRoutes } from './requests.js';
@@ -28,6 +29,7 @@ export function operatorRoutes(guard: OperatorGuard, deps: OperatorDeps): Route[
     ...requestRoutes(guard, deps),
     ...priceRoutes(guard, deps),
     ...tunableRoutes(guard, deps),
+    ...tuningRoutes(guard, deps),
     ...liveRoutes(guard, deps),
     ...livePastRoutes(guard, deps),
   ];

@@ -3,6 +3,7 @@
 //
 //   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► generation-run.ts
 //   404/403 503      422       422, too long 400                   429
+import { performance } from 'node:perf_hooks';
 import type { Admission, Reservation } from '../admission/admission.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { apiError } from '../errors.js';
@@ -62,14 +63,22 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
   return model;
 }
 
+/** A shorter wait for a model is none. */
+const WAITED_MS = 5;
+
 interface LoadedRequest { provider: Provider; request: GenerationRequest }
 
 /** A request with its images loaded, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
 async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined, forPrompt = false): Promise<LoadedRequest> {
+  const asked = performance.now();
   await model.awake(signal);
   const provider = model.ready();
+  const ready = performance.now();
+  // A model that is loaded is ready within the same turn of the event loop.
+  if (ready - asked > WAITED_MS) caller.trace?.stretch('load model', asked, ready);
   provider.check(request);
   const messages = await deps.images.load(request.messages, askerOf(caller, signal), forPrompt && provider.decodesImages);
+  if (messages !== request.messages) caller.trace?.stretch('images', ready, performance.now());
   return { provider, request: messages === request.messages ? request : { ...request, messages } };
 }
 
@@ -78,7 +87,9 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
   const signal = signalOf(caller);
   try {
     const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
-    return (await provider.count(request, askerOf(caller, signal))).tokens;
+    const { tokens, exact } = await provider.count(request, askerOf(caller, signal));
+    if (!exact) caller.setHeader('x-token-count', 'estimate');
+    return tokens;
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
@@ -114,7 +125,9 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   const signal = signalOf(caller);
   try {
     ({ provider, request } = await loadRequest(deps, caller, model, asked, signal, true));
+    const from = performance.now();
     prepared = await provider.prepare(request, askerOf(caller, signal));
+    caller.trace?.stretch('prepare', from, performance.now(), { 'gen_ai.usage.input_tokens': prepared.promptTokens.tokens });
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
@@ -141,6 +154,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
       caller.setHeader('x-ignored-schema-keywords', paths);
       caller.annotate({ ignored_schema_keywords: paths });
     }
+    if (prepared.headers !== undefined) setHeaders(caller, prepared.headers);
     const meter = deps.telemetry.generation({ model: model.name, endpoint: caller.endpoint });
     return { caller, model: model.name, asked: model.asked, provider, fingerprint: provider.fingerprint, request, prepared, reservation, generations: deps.generations, meter, usage: deps.usage, requests: deps.requests, run: null };
   } catch (error) {

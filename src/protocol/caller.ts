@@ -4,6 +4,7 @@ import type { WireShape } from '../errors.js';
 import type { Asker, Charged } from '../generation/provider.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../identity/identity.js';
+import type { RequestTrace } from '../telemetry/request-trace.js';
 
 /** Who asks, and where headers and log fields go. An Exchange is one but for `endpoint` and `shape`; so is a WebSocket turn. */
 export interface Caller {
@@ -17,6 +18,8 @@ export interface Caller {
   onAborted?(callback: () => void): void;
   /** What large prompts take of the thread is the organization's (limits.loop_ms). */
   readonly charged?: Charged;
+  /** Of a request that is recorded. */
+  readonly trace?: RequestTrace | null | undefined;
   setHeader(name: string, value: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
@@ -24,7 +27,7 @@ export interface Caller {
 /** `endpoint`: the route's path, for metrics. `shape`: the dialect of the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape): Caller {
   return {
-    identity: exchange.identity, requestId: exchange.requestId, endpoint, shape, receivedAt: exchange.receivedAt,
+    identity: exchange.identity, requestId: exchange.requestId, endpoint, shape, receivedAt: exchange.receivedAt, trace: exchange.trace,
     get aborted() { return exchange.aborted; },
     onAborted: (callback) => exchange.onAborted(callback),
     charged: (characters, work) => exchange.charged(characters, work),

@@ -113,7 +113,9 @@ export class GenerationRun {
   }
 }
 
-function failureError({ code, retryAfterMs }: Extract<GenerationEvent, { type: 'failed' }>): ApiError {
+function failureError(event: Extract<GenerationEvent, { type: 'failed' }>): ApiError {
+  if (event.code === 'upstream') return event.error;
+  const { code, retryAfterMs } = event;
   switch (code) {
     case 'queue_timeout': return apiError('capacity_exhausted', 'The request waited too long in the queue.', null, { retryAfterMs });
     case 'engine_error': return apiError('model_error', 'The model failed on this request.', null);

@@ -9,11 +9,13 @@ import { setHeaders } from './caller.js';
 import { runEntry, type RunEnd } from './run-entry.js';
 import { RunTally, type RunEvent } from './run-tally.js';
 import { RunText } from './run-text.js';
+import { RunTrace } from './run-trace.js';
 
 export class RunAccount {
   readonly tally: RunTally;
   readonly #images: number;
   readonly #text: RunText | null;
+  readonly #trace: RunTrace | null;
   #closed = false;
 
   /** `stream`: the answer is wanted piece by piece. */
@@ -21,6 +23,7 @@ export class RunAccount {
     this.tally = new RunTally(admitted.prepared, admitted.meter, admitted.caller.receivedAt);
     this.#images = countImages(admitted.request.messages);
     this.#text = admitted.caller.identity.keepsText === true ? new RunText(admitted.requests.textCharacters) : null;
+    this.#trace = RunTrace.of(admitted);
   }
 
   get closed(): boolean {
@@ -31,6 +34,7 @@ export class RunAccount {
     this.tally.take(event);
     this.#text?.take(event);
     if (event.type !== 'started') return;
+    this.#trace?.started(event);
     const { promptTokens, cachedTokens, queueMs } = event;
     this.admitted.caller.annotate({ prompt_tokens: promptTokens, cached_tokens: cachedTokens, queue_ms: Math.round(queueMs) });
   }
@@ -41,6 +45,7 @@ export class RunAccount {
     // Choices share one prefill.
     if (this.tally.choicesLeft === prepared.n - 1) meter.prefilled(event.timings.prefillMs);
     meter.choiceFinished(event);
+    this.#trace?.choiceFinished(event);
   }
 
   /** The record of it if the process ended now; null as long as nothing counts, and once it has ended. */
@@ -53,6 +58,7 @@ export class RunAccount {
     if (this.#closed) return;
     this.#closed = true;
     this.#measure(end);
+    this.#trace?.close(end, this.tally);
     // What failed before its first token never counted.
     if (end.status === 'completed' || end.status === 'cancelled' || (end.status === 'failed' && this.tally.completionTokens > 0)) this.#settle(end);
     else this.#refund(end);
@@ -80,6 +86,7 @@ export class RunAccount {
     const reason = end.status === 'completed' ? end.reason : null;
     reservation.settle(promptTokens + completionTokens);
     usage.finished(this.#record(end.status, reason, end.status === 'failed' ? end.error.code : null));
+    if (this.tally.estimated) caller.annotate({ usage_estimated: true });
     caller.annotate({ completion_tokens: completionTokens, ...(end.status === 'failed' ? {} : { finish: reason ?? end.status }) });
   }
 

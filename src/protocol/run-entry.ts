@@ -28,7 +28,7 @@ export function runEntry({ admitted: { caller, model, request }, tally, end, str
     code: error?.code ?? (isLost ? 'internal_error' : null), finishReason: end.status === 'completed' ? end.reason : null,
     receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(), queueMs,
     inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
-    images, parameters: parametersOf(request), text,
+    images, parameters: { ...parametersOf(request), ...(tally.estimated ? { usage_estimated: true } : {}) }, text,
   };
 }
 

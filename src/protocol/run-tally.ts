@@ -1,7 +1,7 @@
 // What one generation has come to: its tokens and its times, told by its events. The only place that adds them up; limits,
 // usage, metrics and answers read it. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
-import type { GenerationEvent } from '../generation/types.js';
+import type { Counted, GenerationEvent } from '../generation/types.js';
 import type { PreparedGeneration } from '../generation/provider.js';
 import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
 import type { Usage } from './usage.js';
@@ -18,6 +18,8 @@ export class RunTally {
   firstTokenAt: number | null = null;
   /** Milliseconds it waited in the engine's queue. */
   queueMs: number | null = null;
+  /** Its usage is a guess, also at the end. */
+  estimated = false;
   choicesLeft: number;
   #promptTokens: number;              // an estimate until it has started, if it was one
   #cachedTokens = 0;
@@ -45,6 +47,7 @@ export class RunTally {
         return;
       case 'finished':
         this.choicesLeft--;
+        if (event.counted !== undefined) this.#recount(event, event.counted);
         this.#count(event.choice, event.completionTokens, event.reasoningTokens);
         return;
       default:
@@ -77,6 +80,18 @@ export class RunTally {
     if (told.lastTokenAt > 0) this.meter.laterTokens(tokens, now - told.lastTokenAt);
     told.lastTokenAt = now;
     this.#count(choice, told.tokens + tokens, told.reasoningTokens + (event.type === 'text' && event.section === 'reasoning' ? tokens : 0));
+  }
+
+  /** What was told of the choice and of the prompt were estimates. */
+  #recount({ choice: index, completionTokens, reasoningTokens }: Extract<RunEvent, { type: 'finished' }>, { promptTokens, cachedTokens, estimated }: Counted): void {
+    const choice = this.#choice(index);
+    this.#promptTokens = promptTokens;
+    this.#cachedTokens = cachedTokens;
+    this.estimated ||= estimated;
+    this.#completionTokens -= Math.max(0, choice.tokens - completionTokens);
+    this.#reasoningTokens -= Math.max(0, choice.reasoningTokens - reasoningTokens);
+    choice.tokens = Math.min(choice.tokens, completionTokens);
+    choice.reasoningTokens = Math.min(choice.reasoningTokens, reasoningTokens);
   }
 
   /** A choice has so many by now: its end tells of more than its events did. What was told of is never taken back. */

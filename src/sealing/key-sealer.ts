@@ -23,10 +23,14 @@ export class KeySealer implements Sealer {
 
   /** `models`: every name a returned value may be of. */
   constructor(private readonly keys: KeyRing, models: readonly string[]) {
-    for (const model of new Set(models)) {
-      const byte = modelByte(model);
-      this.#modelsByByte.set(byte, [...(this.#modelsByByte.get(byte) ?? []), model]);
-    }
+    for (const model of models) this.know(model);
+  }
+
+  /** One more name that a returned value may be of. */
+  know(model: string): void {
+    const byte = modelByte(model);
+    const names = this.#modelsByByte.get(byte) ?? [];
+    if (!names.includes(model)) this.#modelsByByte.set(byte, [...names, model]);
   }
 
   signThinking(text: string, { organizationId, model }: SealContext): string {

@@ -4,7 +4,6 @@ import { StartError } from '../errors.js';
 import { KeyRing, SECRET_BYTES } from './key-ring.js';
 import { KeySealer } from './key-sealer.js';
 import type { SealerState } from './sealer-state.js';
-import type { Sealer } from './sealer.js';
 
 /** `configured`: 64 hex digits each, the current key first. Throws StartError. */
 export async function openKeyRing(state: SealerState, configured: readonly string[]): Promise<KeyRing> {
@@ -14,7 +13,7 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
 }
 
 /** `configured` as above. `models`: public names in catalog order. Throws StartError. */
-export async function openSealer(state: SealerState, configured: readonly string[], models: readonly string[]): Promise<Sealer> {
+export async function openSealer(state: SealerState, configured: readonly string[], models: readonly string[]): Promise<KeySealer> {
   return new KeySealer(await openKeyRing(state, configured), await state.knownModels(models));
 }
 

@@ -2,9 +2,12 @@
 
 import type { Config } from '../config/settings.js';
 import type { LoadOptions } from '../engine/addon-types.js';
-import { modelOfFile, readCatalog, withOverrides } from '../engine/catalog.js';
+import { isUpstreamAddress } from '../config/kinds.js';
+import { upstreamOfAddress, type Upstream } from '../config/upstream.js';
+import { CatalogError, modelElsewhere, modelOfFile, readCatalog, withOverrides } from '../engine/catalog.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { GenerationLimits } from '../generation/generation-limits.js';
+import type { UpstreamOptions } from '../generation/upstream/upstream-provider.js';
 
 /** What `load` of the addon takes, from the settings. */
 export function loadOptions(config: Config): LoadOptions {
@@ -28,8 +31,35 @@ export function generationLimits({ engine, images, structured_outputs: structure
   };
 }
 
+/** What models that run elsewhere may take, from the settings. */
+export function upstreamOptions({ engine, upstream }: Config): Pick<UpstreamOptions, 'settings' | 'queueWaitMs' | 'queueMax' | 'maxGenerationMs'> {
+  return { settings: upstream, queueWaitMs: engine.queue_wait_ms, queueMax: engine.queue_max, maxGenerationMs: engine.max_generation_ms };
+}
+
 /** The models the settings ask for. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
-  const models = config.model.length > 0 ? config.model.map(({ name, path }) => modelOfFile(name, path)) : readCatalog();
-  return withOverrides(models, config.models.overrides);
+  const { overrides } = config.models;
+  const elsewhere = (name: string): Upstream | undefined => overrides[name]?.upstream;
+  const named = config.model.length > 0
+    ? config.model.map(({ name, path }) => (elsewhere(name) !== undefined ? modelElsewhere(name, elsewhere(name) as Upstream) : isUpstreamAddress(path) ? modelElsewhere(name, upstreamOfAddress(path)) : modelOfFile(name, path)))
+    : readCatalog().map((model) => (elsewhere(model.id) === undefined ? model : modelElsewhere(model.id, elsewhere(model.id) as Upstream)));
+  const known = new Set(named.map(({ id }) => id));
+  const added = Object.keys(overrides).filter((name) => elsewhere(name) !== undefined && !known.has(name)).map((name) => modelElsewhere(name, elsewhere(name) as Upstream));
+  const models = withOverrides([...named, ...added], overrides);
+  checkFallbacks(models);
+  return models;
+}
+
+/** A fallback is another model that is there, and leads back to none before it. Throws CatalogError. */
+function checkFallbacks(models: readonly CatalogModel[]): void {
+  const byName = new Map(models.map((model) => [model.id, model]));
+  for (const model of models) {
+    const seen = new Set([model.id]);
+    for (let next = model.upstream?.fallback ?? null; next !== null; next = byName.get(next)?.upstream?.fallback ?? null) {
+      const where = `models "${model.id}": upstream.fallback`;
+      if (!byName.has(next)) throw new CatalogError(where, `"${next}" is none of ${[...byName.keys()].join(', ')}`);
+      if (seen.has(next)) throw new CatalogError(where, `"${next}" leads back to itself`);
+      seen.add(next);
+    }
+  }
 }

@@ -16,6 +16,8 @@ export interface BusTopics {
   /** The models that the asked thread fetches or has fetched (src/operator/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };
+  /** Stops the tuning run if the asked thread has begun it (src/operator/tunings.ts). */
+  'tuning.stop': { message: { id: string }; answer: void };
   /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
   'response.cancel': { message: { id: string }; answer: boolean };
   /** Whether the response is being generated on the asked thread. */

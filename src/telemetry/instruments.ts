@@ -1,9 +1,10 @@
-// Every metric, declared once. Labels are model, endpoint, kind, outcome, status, code, stage and reason only, all from
+// Every metric, declared once. Labels are model, server, endpoint, kind, outcome, status, code, stage and reason only, all from
 // closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
 
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HistogramCounts } from './histogram-counts.js';
 import type { RequestRecord } from './outcome.js';
+import type { SpanCounts } from './traces/span-queue.js';
 import type { EngineGauges } from './types.js';
 
 // Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
@@ -33,6 +34,7 @@ export class Instruments {
     'Time from a step\'s end in the engine until the last of its events was written to the sockets.', DELAY, [],
   );
   readonly eventDelay = this.delays.of({});
+  readonly tpot = this.histogram('monolith_time_per_output_token_seconds', 'Time a choice took for each token behind its first, on average: counted once a choice.', LATENCY);
   readonly e2e = this.histogram('monolith_end_to_end_seconds', 'Time from receiving a request to its last token.', LATENCY);
   readonly promptTokens = this.histogram('monolith_prompt_tokens', 'Prompt tokens of a request, cached ones included.', TOKENS);
   readonly cachedTokens = this.histogram('monolith_cached_tokens', 'Prompt tokens of a request found in the prefix cache.', [0, ...TOKENS]);
@@ -46,6 +48,11 @@ export class Instruments {
   readonly cancels = this.counter('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
   readonly loopTime = this.counter('monolith_request_loop_seconds_total', 'Time that reading and checking large requests took of the threads that answer, by what became of them.', ['endpoint', 'status', 'code']);
   readonly loopRefusals = this.counter('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
+
+  private readonly traceSpans = this.counter('monolith_trace_spans_total', 'Spans of recorded requests: taken by the collector (sent), refused or not answered by it (failed), left out because too many wait (dropped).', ['outcome']);
+
+  readonly upstreamRequests = this.counter('monolith_upstream_requests_total', 'Attempts at servers that models run on elsewhere, by how they ended.', ['model', 'server', 'outcome']);
+  readonly upstreamOutstanding = new Gauge({ name: 'monolith_upstream_outstanding', help: 'Requests under way at servers that models run on elsewhere.', labelNames: ['model', 'server'], registers: [this.registry] });
 
   private readonly loopLag = new Gauge({ name: 'monolith_event_loop_lag_seconds', help: 'Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one\'s.', registers: [this.registry], aggregator: 'max' });
 
@@ -95,6 +102,10 @@ export class Instruments {
     this.outcomes.inc({ kind: KINDS[method] ?? 'http', endpoint, outcome, code });
     if (method !== 'BACKGROUND') this.requests.inc({ endpoint, status: String(status), code });
     if (outcome === 'refused' && (failure?.status === 429 || failure?.status === 503)) this.rejects.inc({ endpoint, code });
+  }
+
+  spans(counts: SpanCounts): void {
+    for (const [outcome, count] of Object.entries(counts) as [string, number][]) advance(this.traceSpans, { outcome }, count);
   }
 
   lag(ms: number): void {

@@ -37,6 +37,7 @@ export class Meter implements GenerationMeter {
 
   choiceFinished({ completionTokens, reason, timings }: Parameters<GenerationMeter['choiceFinished']>[0]): void {
     this.instruments.decode.observe(this.labels, timings.decodeMs / 1000);
+    if (completionTokens > 1) this.instruments.tpot.observe(this.labels, timings.decodeMs / 1000 / (completionTokens - 1));
     this.instruments.completionTokens.observe(this.labels, completionTokens);
     this.instruments.finished.inc({ ...this.labels, reason });
   }

@@ -2,6 +2,7 @@
 // status line does not tell it: once it has left, what goes wrong is told within the answer.
 
 import type { Outcome } from '../shared/request-entry.js';
+import type { RequestTrace } from './request-trace.js';
 
 export type { Outcome };
 
@@ -23,6 +24,7 @@ export interface RequestRecord {
   aborted: boolean;
   loopMs?: number | undefined;               // of the thread, for reading and checking what was large
   fields: Readonly<Record<string, string | number | boolean | null>>;   // from Exchange.annotate
+  trace?: RequestTrace | null | undefined;   // that ends with it
 }
 
 /** The record of a request that ended so. */

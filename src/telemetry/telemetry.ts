@@ -1,4 +1,4 @@
-// Metrics and the request log of one server. Event-loop thread only.
+// Metrics, traces and the request log of one server. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { IntervalHistogram } from 'node:perf_hooks';
@@ -12,15 +12,21 @@ import { LocalBus } from '../shared/bus.js';
 import type { ThreadBus } from '../shared/bus.js';
 import type { RequestRecord } from './outcome.js';
 import { vllmMetrics } from './vllm-names.js';
-import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry } from './types.js';
+import type { TraceSettings } from './traces/packages.js';
+import { openTracing } from './traces/tracing.js';
+import type { Tracing } from './traces/tracing.js';
+import type { RequestTrace, TracedRequest } from './request-trace.js';
+import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry, UpstreamMeter } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;
 
 /** Whose names /metrics has for what boards and gateways read; both if absent. */
 export interface MetricOptions { readonly metricNames?: 'both' | 'monolith' | 'vllm' }
+/** None are recorded if absent. */
+export interface TraceOptions { readonly traces?: TraceSettings }
 
-export function createTelemetry(options: LogOptions & MetricOptions): Telemetry {
+export function createTelemetry(options: LogOptions & MetricOptions & TraceOptions): Telemetry {
   return new ServerTelemetry(createLog(options), options);
 }
 
@@ -29,10 +35,16 @@ class ServerTelemetry implements Telemetry {
   private readonly instruments = new Instruments();
   private readonly loopDelay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   private readEngines: () => EngineGauges[] = () => [];
+  private readonly tracing: Tracing | null;
   private bus: ThreadBus = new LocalBus();
 
-  constructor(readonly log: Log, private readonly options: MetricOptions) {
+  constructor(readonly log: Log, private readonly options: MetricOptions & TraceOptions & Pick<LogOptions, 'thread'>) {
     this.loopDelay.enable();
+    this.tracing = openTracing(options.traces, log, options.thread);
+  }
+
+  trace(request: TracedRequest): RequestTrace | null {
+    return this.tracing === null ? null : this.tracing.begin(request);
   }
 
   generation(labels: GenerationLabels): GenerationMeter {
@@ -48,10 +60,12 @@ class ServerTelemetry implements Telemetry {
     const code = failure?.code ?? null;
     this.live.request(record);
     this.instruments.ended(record);
+    record.trace?.end(record);
     const line = {
       request_id: record.requestId, client_request_id: record.clientRequestId, method: record.method, path: endpoint,
       status, outcome, code, organization: record.organizationId, key: record.keyId, ms: record.durationMs,
       ...(record.aborted ? { aborted: true } : {}), ...record.fields,
+      ...(record.trace === null || record.trace === undefined ? {} : { trace_id: record.trace.id }),
       ...(record.loopMs === undefined ? {} : { loop_ms: Math.round(record.loopMs * 10) / 10 }),
     };
     // Probes and scrapes come every few seconds and say nothing when they succeed.
@@ -61,6 +75,17 @@ class ServerTelemetry implements Telemetry {
     else this.log.info(line, 'request');
     if (record.loopMs !== undefined) this.instruments.loopTime.inc({ endpoint, status: String(status), code: code ?? '' }, record.loopMs / 1000);
     if (record.fields['refused_by'] === 'loop_ms') this.instruments.loopRefusals.inc({ endpoint });
+  }
+
+  upstream(labels: { model: string; server: string }): UpstreamMeter {
+    const { upstreamRequests, upstreamOutstanding } = this.instruments;
+    return {
+      asked: () => upstreamOutstanding.inc(labels),
+      over: (outcome) => {
+        upstreamOutstanding.dec(labels);
+        upstreamRequests.inc({ ...labels, outcome });
+      },
+    };
   }
 
   observeEngines(read: () => EngineGauges[]): void {
@@ -86,6 +111,7 @@ class ServerTelemetry implements Telemetry {
   private async collect(): Promise<object> {
     this.instruments.lag(this.loopLagMs());
     this.loopDelay.reset();
+    if (this.tracing !== null) this.instruments.spans(this.tracing.counts);
     return this.instruments.own();
   }
 
@@ -94,8 +120,9 @@ class ServerTelemetry implements Telemetry {
     return Number.isFinite(delay) ? Math.max(0, delay - LOOP_RESOLUTION_MS) : 0;
   }
 
-  close(): void {
+  async close(): Promise<void> {
     this.loopDelay.disable();
     this.live.close();
+    await this.tracing?.close();
   }
 }

@@ -3,6 +3,7 @@
 
 import type { LiveCounts } from './live-counts.js';
 import type { RequestRecord } from './outcome.js';
+import type { RequestTrace, TracedRequest } from './request-trace.js';
 import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
@@ -31,6 +32,13 @@ export interface GenerationLabels {
   endpoint: string;              // route path, e.g. /v1/chat/completions
 }
 
+/** Told of what a server elsewhere is asked. */
+export interface UpstreamMeter {
+  asked(): void;
+  /** `other`: neither its merit nor its fault. */
+  over(outcome: 'answered' | 'failed' | 'other'): void;
+}
+
 /** Values read when metrics are scraped. */
 export interface EngineGauges {
   model: string;
@@ -54,8 +62,12 @@ export interface Telemetry {
   /** Of this thread, for the live view. */
   readonly live: LiveCounts;
   generation(labels: GenerationLabels): GenerationMeter;
+  /** A server elsewhere, by its host: both from the settings. */
+  upstream(labels: { model: string; server: string }): UpstreamMeter;
   /** The events of one step were written, so long after the engine had told of them. */
   delivered(delayMs: number): void;
+  /** What records a request that generates; null: it is not recorded, or none is. Ended by request(). */
+  trace(request: TracedRequest): RequestTrace | null;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
   /** Where engine gauges are read from at each scrape. */
@@ -66,5 +78,6 @@ export interface Telemetry {
   shareWith(bus: ThreadBus): void;
   /** Event-loop delay of the last second or so, in milliseconds: 99th percentile. */
   loopLagMs(): number;
-  close(): void;
+  /** Resolves, soon, when what was recorded has been sent or given up. */
+  close(): Promise<void>;
 }

@@ -20,12 +20,17 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
     { to: 'vllm:inter_token_latency_seconds', type: 'histogram', help: 'Time between tokens in seconds.' },
     { to: 'vllm:time_per_output_token_seconds', type: 'histogram', help: 'Time between tokens in seconds, under its earlier name.' },
   ],
+  monolith_time_per_output_token_seconds: [{ to: 'vllm:request_time_per_output_token_seconds', type: 'histogram', help: 'Time for each token behind the first in seconds, on average of a choice.' }],
   monolith_end_to_end_seconds: [{ to: 'vllm:e2e_request_latency_seconds', type: 'histogram', help: 'Time from a request to its last token in seconds.' }],
   monolith_queue_seconds: [{ to: 'vllm:request_queue_time_seconds', type: 'histogram', help: 'Time that a request waited in seconds.' }],
   monolith_prefill_seconds: [{ to: 'vllm:request_prefill_time_seconds', type: 'histogram', help: 'Time that the prompt took in seconds.' }],
   monolith_decode_seconds: [{ to: 'vllm:request_decode_time_seconds', type: 'histogram', help: 'Time from the first token to the last in seconds.' }],
   monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Tokens of the prompt.' }],
-  monolith_completion_tokens: [{ to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' }],
+  monolith_completion_tokens: [
+    { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' },
+    // Theirs is of a request's longest choice: the same where it has one.
+    { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' },
+  ],
   monolith_choices_finished_total: [{ to: 'vllm:request_success_total', type: 'counter', help: 'Choices that have ended, by the reason.' }],
 };
 
@@ -72,11 +77,14 @@ export function vllmMetrics(metrics: readonly Metric[], engines: readonly Engine
 
 interface EngineMetric { readonly name: string; readonly help: string; readonly type: 'gauge' | 'counter'; of(engine: EngineGauges): number }
 
+const usage = ({ pagesTotal, pagesFree, pagesCached }: EngineGauges): number => (pagesTotal === 0 ? 0 : (pagesTotal - pagesFree - pagesCached) / pagesTotal);
+
 const ENGINE: readonly EngineMetric[] = [
   { name: 'vllm:num_requests_running', type: 'gauge', help: 'Sequences that are computed.', of: ({ running }) => running },
   { name: 'vllm:num_requests_waiting', type: 'gauge', help: 'Requests that wait.', of: ({ waiting }) => waiting },
   // Pages that nobody refers to are free in vLLM's sense, whatever they hold.
-  { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Share of the KV cache in use; 1 is all of it.', of: ({ pagesTotal, pagesFree, pagesCached }) => (pagesTotal === 0 ? 0 : (pagesTotal - pagesFree - pagesCached) / pagesTotal) },
+  { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Share of the KV cache in use; 1 is all of it.', of: usage },
+  { name: 'vllm:gpu_cache_usage_perc', type: 'gauge', help: 'Share of the KV cache in use, under its earlier name.', of: usage },
   { name: 'vllm:prefix_cache_queries_total', type: 'counter', help: 'Tokens of prompts that were looked up in the prefix cache.', of: ({ promptTokens }) => promptTokens },
   { name: 'vllm:prefix_cache_hits_total', type: 'counter', help: 'Of these, those found.', of: ({ promptTokensCached }) => promptTokensCached },
   { name: 'vllm:num_preemptions_total', type: 'counter', help: 'Sequences that gave their pages up and were computed again.', of: ({ preemptions }) => preemptions },

@@ -51,7 +51,7 @@ async function turns(): Promise<void> {
 const tell = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 async function run({ config, index, threads, shared, bus: port }: WorkerStart, undo: UndoStack): Promise<void> {
-  const telemetry = createTelemetry({ format: config.log, level: config.log_level, thread: index, metricNames: config.metrics.names });
+  const telemetry = createTelemetry({ format: config.log, level: config.log_level, thread: index, metricNames: config.metrics.names, traces: config.telemetry.traces });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
   // One request's failure is not the others': it is logged, and the thread goes on.

@@ -1,9 +1,11 @@
 // What a tuning run is to do.
 
-import type { TuneLoadKind } from '../wire/tuning.js';
+import type { TuneLoadKind, TuneRun, TuneSettings } from '../wire/tuning.js';
 
 export interface TunePlan {
   readonly id: string; readonly model: string; readonly by: string;
+  /** RFC 3339. */
+  readonly startedAt: string;
   readonly objectives: readonly string[];
   readonly workload: string;
   readonly loadKind: TuneLoadKind;
@@ -18,4 +20,12 @@ export interface TunePlan {
 
 /** With fewer there is nothing to go by. */
 export const LEAST_TRIALS = 16;
-export const MOST_TRIALS = 200;
+export const MOST_TRIALS = 120;
+export const MOST_TRIAL_S = 300;
+
+/** One that is about to begin. */
+export const newRun = (plan: TunePlan, before: TuneSettings): TuneRun => ({
+  object: 'tune_run', id: plan.id, model: plan.model, state: 'running', error: null, by: plan.by, started_at: plan.startedAt, ended_at: null,
+  objectives: [...plan.objectives], workload: plan.workload, load_kind: plan.loadKind, trials_planned: plan.trials, trial_s: plan.trialSeconds, seed: plan.seed,
+  apply: plan.apply, before, phase: 'current', trials: [], result: null,
+});

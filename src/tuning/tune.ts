@@ -5,6 +5,7 @@ import { repeatedOf } from '../loadtest/distribution.js';
 import type { TunePhase, TunePick, TuneResult, TuneRun, TuneSettings, TuneTrial, TuneVerdict } from '../wire/tuning.js';
 import { frontOf } from './front.js';
 import type { HeldEngine, Measure } from './ports.js';
+import { newRun } from './plan.js';
 import type { TunePlan } from './plan.js';
 import { Search } from './search.js';
 import type { Knob, Point } from './space.js';
@@ -25,11 +26,7 @@ const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfie
 interface Runs { readonly settings: TuneSettings; readonly load: number; readonly trials: TuneTrial[] }
 
 export async function tune(plan: TunePlan, engine: HeldEngine, measure: Measure, signal: AbortSignal, onChange: (run: TuneRun) => void, now: () => Date = () => new Date()): Promise<TuneRun> {
-  const run: TuneRun = {
-    object: 'tune_run', id: plan.id, model: plan.model, state: 'running', error: null, by: plan.by, started_at: now().toISOString(), ended_at: null,
-    objectives: [...plan.objectives], workload: plan.workload, load_kind: plan.loadKind, trials_planned: plan.trials, trial_s: plan.trialSeconds, seed: plan.seed,
-    apply: plan.apply, before: engine.before, phase: 'current', trials: [], result: null,
-  };
+  const run = newRun(plan, engine.before);
   onChange(run);
   const ending = AbortSignal.any([signal, engine.lost]);
   try {

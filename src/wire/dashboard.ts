@@ -4,6 +4,7 @@
 // Times are RFC 3339, money is a number beside a currency's text, lists are ListPage.
 
 import type { ModelPull } from '../shared/model-pull.js';
+import type { TuneSettings } from './tuning.js';
 
 export type { ModelPull };
 
@@ -206,7 +207,19 @@ export interface DashboardModel {
   sampling_defaults: Record<string, number>;
   deprecated_at: string | null; retires_at: string | null; successor: string | null;
   file_bytes: number | null; parameters: number | null; quantization: string | null; architecture: string | null;
+  /** Servers elsewhere that it runs on; null: it runs here. */
+  upstream: number | null;
 }
+
+/** GET …/usage/latency: milliseconds of answers that said anything, of a whole span. */
+export interface UsageLatency {
+  object: 'list';
+  /** The most by which a percentile is off, as a share of it. */
+  relative_error: number;
+  /** Null: not grouped by it. */
+  data: { model: string | null; api_key_id: string | null; answered: number; first_token_ms: LatencyPercentiles | null; duration_ms: LatencyPercentiles | null }[];
+}
+export interface LatencyPercentiles { p50: number; p90: number; p99: number }
 
 /** GET …/playground/image: what a model sees of a picture of this size. */
 export interface DashboardImagePlan {
@@ -219,11 +232,43 @@ export interface DashboardImagePlan {
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
+/** Of the playground, as it is kept: pictures are not. `columns`: several where models were compared. */
+export type SavedTurn =
+  | { kind: 'user'; text: string }
+  | {
+    kind: 'answer'; model: string; text: string; reasoning: string; finish_reason: string | null;
+    calls: { id: string; name: string; arguments: string }[]; results: Record<string, string>;
+    usage: { prompt: number; cached: number; completion: number; reasoning: number } | null;
+    /** Milliseconds from asking to the first token, and to the end. */
+    first_ms: number | null; total_ms: number | null;
+  };
+export interface SavedContent { settings: Record<string, string>; columns: { model: string; turns: SavedTurn[] }[] }
+
+/** …/organizations/{org}/playground/saved. With `content` where one is asked for. */
+export interface SavedItem {
+  id: string; kind: 'preset' | 'conversation'; name: string;
+  /** Members of the organization may open it. */
+  shared: boolean;
+  own: boolean;
+  /** The owner's name. */
+  by: string;
+  created_at: string; expires_at: string | null;
+}
+
 // ---- operator ----
+
+/** POST …/operator/models: serves what has been fetched, from now on and after every start. */
+export interface OperatorServe { name: string; model: string; display_name?: string | null; idle_minutes?: number | null }
+export interface OperatorModel extends DashboardModel {
+  /** OWNER/REPO:QUANTIZATION of what an operator has served; null: a model of the settings. */
+  source: string | null;
+  /** Why it could not be loaded. */
+  problem: string | null;
+}
 
 /** A model in the hub's cache. */
 export interface DiskModel {
-  /** OWNER/REPO:QUANTIZATION; served with --model NAME=hf:… */
+  /** OWNER/REPO:QUANTIZATION */
   model: string;
   path: string; file_bytes: number;
   /** Of a revision that the hub's branch has moved on from. */
@@ -291,7 +336,13 @@ export interface Tunable {
   given: string | null;
 }
 export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
-export interface EngineTunables { model: string; names: string[]; tunables: Tunable[] }
+export interface EngineTunables {
+  model: string; names: string[]; tunables: Tunable[];
+  /** Settings are being tried on it: those in force are not kept, and end then at the latest if they are not prolonged. */
+  held_until: string | null;
+}
+/** PUT …/operator/tunables/{model}/hold. `is_new`: begins the hold, else goes on with it. The answer is EngineTunables. DELETE ends it (`id` in the query). */
+export interface EngineHoldRequest { id: string; is_new: boolean; seconds: number; values: TuneSettings }
 /** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */
 export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;
 

@@ -110,6 +110,19 @@ t.test('what comes back comes back to the bucket as it is by then', (t) => {
   t.end();
 });
 
+t.test('unfinished requests of an organization on a model', (t) => {
+  // One record: it is the first of the table, and one that nobody made is told from it.
+  const admission = new Admission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
+  t.equal(admission.unfinishedOn('org_a', 'hal-1.0'), 0);
+  const reservation = reserve(admission, ask({ n: 3 }));
+  t.equal(admission.unfinishedOn('org_a', ask().model), 3);
+  t.equal(admission.unfinishedOn('org_b', ask().model), 0, 'of another organization');
+  t.equal(admission.state(ORG, ask().model).concurrency?.remaining, configWith({}).limits.concurrency! - 3);
+  reservation.settle(1);
+  t.equal(admission.unfinishedOn('org_a', ask().model), 0);
+  t.end();
+});
+
 t.test('rpm refills at limit / 60 per second', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: null });
   for (let i = 0; i < 60; i++) reserve(admission, ask()).settle(1);

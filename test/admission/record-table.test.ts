@@ -37,6 +37,26 @@ t.test('each key has one record, whoever looks', (t) => {
   t.end();
 });
 
+t.test('what a thread that ended had entered is left, in every record and once', (t) => {
+  const buffer = new SharedArrayBuffer(tableBytes(4));
+  const ledger = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT));
+  const options = { now: () => clockStart(1_000n), month: () => 202611 };
+  const ended = new RecordTable(buffer, { ...options, ledger });
+  const other = new RecordTable(buffer, options);
+  const records = [1, 2, 3, 4].map((id) => ended.enter(key(id), id, null));
+  t.same([...records].sort(), [0, 1, 2, 3], 'the first record and the last among them');
+  ended.leave(records[3]!, 1);
+  other.enter(key(2), 5, null);
+  for (let times = 0; times < 2; times++) {
+    other.leaveAll(ledger);
+    t.same(records.map((record) => other.count(record)), [0, 5, 0, 0], 'what another thread has entered stays');
+  }
+  t.same([...ledger], [0, 0, 0, 0]);
+  t.equal(other.enter(key(2), 1, 5), OVER);
+  t.equal(other.enter(key(1), 5, 5), records[0], 'the places are free again');
+  t.end();
+});
+
 t.test('full of what is in use: no place; what says nothing any more gives its place up', (t) => {
   const { table: one, other, pass, turn } = table(4);
   const records = [0, 1, 2, 3].map((i) => one.enter(key(i), 1, null));

@@ -40,7 +40,7 @@ t.test('from a hub to an answer', async (t) => {
 
   const listed = await monolith(['models']);
   t.equal(listed.status, 0);
-  t.match(listed.out, /hal-1\.0 .*\n(.*\n)*\nThese are small demonstrations, trained here\. A real one: monolith pull OWNER\/REPO\n\nOn disk, .*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /);
+  t.match(listed.out, /hal-1\.0 .*\n(.*\n)*\nThese are small demonstrations, trained here\. A real one: monolith pull OWNER\/REPO\n\nOn disk, .*monolith models serve.*\n\n.*\nacme\/tiny-GGUF:Q8_0 .* llama Q8_0 .* yes /);
   const lines = JSON.parse((await monolith(['models', '--json'])).out) as { name: string; served: boolean; fits: string; file: string }[];
   t.match(lines.at(-1), { name: 'acme/tiny-GGUF:Q8_0', served: false, fits: 'yes' });
   t.equal(basename(lines.at(-1)!.file), 'tiny-Q8_0.gguf');

@@ -25,3 +25,10 @@ t.test('a tower is found beside its model, under the names people have', async (
   t.match(visionFileOf({ file: folder }), { path: join(folder, 'mmproj-model.gguf'), found: true }, 'in a folder of tensors');
   t.equal(visionFileOf({ file: join(folder, 'absent', 'a.gguf') }), null);
 });
+
+t.test('a folder of tensors has its own tower where its config.json says so', async (t) => {
+  const found = (config: string, more: Record<string, string> = {}): ReturnType<typeof visionFileOf> => visionFileOf({ file: t.testdir({ 'config.json': config, ...more }) });
+  t.same(found('{"vision_config":{"depth":2}}'), { path: t.testdirName, found: true });
+  t.match(found('{"vision_config":{"depth":2}}', { 'mmproj.gguf': '' }), { path: join(t.testdirName, 'mmproj.gguf') }, 'a vision file goes first');
+  for (const config of ['{}', '{"vision_config":null}', '{"vision_config":7}', '[]', 'null', '{', '']) t.equal(found(config), null, config);
+});

@@ -125,7 +125,7 @@ t.test('the names that boards made for vLLM read', async (t) => {
     const of = (name: string, more = ''): number | undefined => values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
     // Endpoints are added up.
     for (const [name, count] of [['time_to_first_token_seconds', 2], ['inter_token_latency_seconds', 6], ['time_per_output_token_seconds', 6], ['e2e_request_latency_seconds', 2],
-      ['request_queue_time_seconds', 2], ['request_prefill_time_seconds', 2], ['request_decode_time_seconds', 4], ['request_prompt_tokens', 2], ['request_generation_tokens', 4]] as const) {
+      ['request_queue_time_seconds', 2], ['request_prefill_time_seconds', 2], ['request_decode_time_seconds', 4], ['request_time_per_output_token_seconds', 4], ['request_prompt_tokens', 2], ['request_generation_tokens', 4], ['request_max_num_generation_tokens', 4]] as const) {
       t.equal(of(`${name}_count`), count, name);
       t.equal(of(`${name}_bucket`, ',le="+Inf"'), count, name);
     }

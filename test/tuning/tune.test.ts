@@ -11,7 +11,7 @@ t.setTimeout(300_000);     // for a busy machine
 
 const BEFORE = { max_batch_tokens: 256, max_sequences: 32, step_ms: 250 };
 const plan = (more: Partial<TunePlan> = {}): TunePlan => ({
-  id: 'tun_1', model: 'hal-1.0', by: 'test', objectives: [], workload: '', loadKind: 'concurrency', minLoad: 1, maxLoad: MOST_LOAD, trials: 48, trialSeconds: 1, seed: 1, apply: false, ...more,
+  id: 'tun_1', model: 'hal-1.0', by: 'test', startedAt: '2026-01-01T00:00:00.000Z', objectives: [], workload: '', loadKind: 'concurrency', minLoad: 1, maxLoad: MOST_LOAD, trials: 48, trialSeconds: 1, seed: 1, apply: false, ...more,
 });
 const never = new AbortController().signal;
 

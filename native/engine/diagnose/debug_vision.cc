@@ -5,6 +5,7 @@
 
 #include "base/sha256.h"
 #include "text/tokenizer/tokenizer.h"
+#include "vision/resize_choice.h"
 #include "vision/text_facts.h"
 
 namespace monolith {
@@ -94,13 +95,15 @@ class Sequence {
   std::vector<TokenId> tokens_;
 };
 
-Error of_file(const std::string& path, const Error& error) { return {error.code, path + ": " + error.message}; }
+Error of_file(const std::string& path, const Error& error) {
+  return error.message.starts_with(path) ? error : Error{error.code, path + ": " + error.message};
+}
 
-Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path, Backend& backend) {
+Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path, Backend& backend, std::optional<VisionResize> resize) {
   Pair pair;
-  auto file = GgufFile::open(vision_path);
+  auto file = open_vision_file(vision_path);
   if (!file) return of_file(vision_path, file.error());
-  auto model = VisionModel::load(**file, {});
+  auto model = VisionModel::load(**file, {.resize = resize.value_or(resize_of(**file))});
   if (!model) return of_file(vision_path, model.error());
   pair.model = std::move(*model);
   const auto fits = read_model_file(text_path, text_file, [&](const GgufFile& text) -> Result<bool> {
@@ -124,12 +127,12 @@ Result<Pair> open_pair(const std::string& text_path, const ModelFileOptions& tex
 }  // namespace
 
 Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path,
-                                 Backend& backend, const std::string& prompt, const std::vector<DebugImage>& images) {
+                                 Backend& backend, const std::string& prompt, const std::vector<DebugImage>& images, std::optional<VisionResize> resize) {
   const std::vector<std::string_view> text = stretches(prompt);
   if (text.size() != images.size() + 1)
     return Error{ErrorCode::kInvalidArgument, "the prompt has " + std::to_string(text.size() - 1) + " times " + std::string(kPlace) +
                                                   ", and there are " + std::to_string(images.size()) + " images"};
-  Result<Pair> pair = open_pair(text_path, text_file, vision_path, backend);
+  Result<Pair> pair = open_pair(text_path, text_file, vision_path, backend, resize);
   if (!pair) return pair.error();
   DebugVision result;
   result.row_width = pair->model->row_width();

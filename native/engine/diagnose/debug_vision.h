@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,9 +43,11 @@ struct DebugVision {
 
 // `prompt` has "<__media__>" where each picture comes; special tokens in it are recognized. Text between pictures is
 // tokenized apart, the beginning with what the file says to add.
+// `resize`: whose way of making pieces; nothing: as resize_of() says.
 // Errors: kInvalidArgument (pictures and their places differ in number, or the pair does not fit), and those of the files,
 // which begin with the path.
 Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file, const std::string& vision_path,
-                                 Backend& backend, const std::string& prompt, const std::vector<DebugImage>& images);
+                                 Backend& backend, const std::string& prompt, const std::vector<DebugImage>& images,
+                                 std::optional<VisionResize> resize = std::nullopt);
 
 }  // namespace monolith

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 
 #include "formats/gguf/parser.h"
@@ -48,10 +49,35 @@ bool is_variant(const JsonValue& config, Variant variant) {
   return false;
 }
 
+// Classes around any text model, by whose type it is known.
+constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration", "LlavaForConditionalGeneration",
+                                            "InternVLForConditionalGeneration", "Lfm2VlForConditionalGeneration"};
+struct TextType {
+  std::string_view type, architecture;
+};
+constexpr TextType kTextTypes[] = {
+    {"llama", "LlamaForCausalLM"}, {"mistral", "MistralForCausalLM"}, {"qwen2", "Qwen2ForCausalLM"}, {"qwen3", "Qwen3ForCausalLM"},
+    {"qwen3_moe", "Qwen3MoeForCausalLM"}, {"gpt_oss", "GptOssForCausalLM"}, {"lfm2", "Lfm2ForCausalLM"}, {"lfm2_moe", "Lfm2MoeForCausalLM"},
+    {"phi3", "Phi3ForCausalLM"}, {"gemma", "GemmaForCausalLM"}, {"gemma2", "Gemma2ForCausalLM"}, {"smollm3", "SmolLM3ForCausalLM"},
+};
+
+bool is_around_text(std::string_view name) { return std::ranges::find(kAroundText, name) != std::end(kAroundText); }
+
+// Where text_config does not say.
+std::string_view usual_text_type(std::string_view around) {
+  return around == "InternVLForConditionalGeneration" ? "qwen2" : around == "Lfm2VlForConditionalGeneration" ? "lfm2" : "llama";
+}
+
 Result<const Architecture*> read_architecture(const JsonValue& config) {
   const JsonValue names = config["architectures"];
   if (!names.is_array() || names.items().empty()) return config["architectures"].invalid("is missing or empty");
-  const std::string_view name = names.item(0).text();
+  std::string_view name = names.item(0).text();
+  if (is_around_text(name)) {
+    const JsonValue type = config["text_config"]["model_type"];
+    const auto* const known = std::ranges::find(kTextTypes, type.exists() ? type.text() : usual_text_type(name), &TextType::type);
+    if (known == std::end(kTextTypes)) return type.unsupported("is " + quoted(type.text()) + ": this text model is not read within " + quoted(name));
+    name = known->architecture;
+  }
   for (const Architecture& known : architectures())
     if (known.name == name && is_variant(config, known.variant)) return &known;
   return names.unsupported(quoted(name) + " is not supported (known: " + known_architectures() + ")");

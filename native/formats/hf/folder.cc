@@ -1,9 +1,7 @@
 #include "formats/hf/folder.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <set>
-#include <system_error>
+#include <iterator>
 #include <vector>
 
 #include "formats/gguf/assembled_file.h"
@@ -11,6 +9,7 @@
 #include "formats/hf/config.h"
 #include "formats/hf/json_file.h"
 #include "formats/hf/safetensors.h"
+#include "formats/hf/shards.h"
 #include "formats/hf/tensors.h"
 #include "formats/hf/tokenizer.h"
 
@@ -18,38 +17,6 @@ namespace monolith::hf {
 namespace {
 
 constexpr size_t kMostTemplateBytes = size_t{1} << 20;
-constexpr size_t kMostShards = 4096;
-
-// The names of the files that hold the tensors.
-Result<std::vector<std::string>> list_shards(const std::string& folder) {
-  if (is_file(folder + "/model.safetensors.index.json")) {
-    auto index = JsonFile::read(folder, "model.safetensors.index.json");
-    if (!index) return index.error();
-    const JsonValue map = index->root()["weight_map"];
-    if (!map.is_object()) return map.invalid("is no object");
-    std::set<std::string> names;
-    for (const auto& [tensor, file] : map.members()) {
-      const std::string name(JsonValue(map.document(), file, {}).text());
-      // A name within the folder, nothing that leads elsewhere.
-      if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
-          !name.ends_with(".safetensors"))
-        return map.invalid("names the file " + monolith::quoted(name));
-      names.insert(name);
-    }
-    if (names.empty() || names.size() > kMostShards)
-      return map.invalid("names " + std::to_string(names.size()) + " files");
-    return std::vector<std::string>(names.begin(), names.end());
-  }
-  if (is_file(folder + "/model.safetensors")) return std::vector<std::string>{"model.safetensors"};
-  std::vector<std::string> found;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == ".safetensors") found.push_back(at->path().filename().string());
-  if (found.size() == 1) return found;
-  return Error{ErrorCode::kIo, found.empty() ? "holds no model.safetensors"
-                                             : "holds " + std::to_string(found.size()) +
-                                                   " files of tensors and no model.safetensors.index.json"};
-}
 
 // The chat template, from where it is kept: in recent folders a file of its own, else a setting, by name if there
 // are several.
@@ -78,17 +45,13 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto translated = translate_config(config->root(), file);
   if (!translated) return translated.error();
 
-  auto shards = list_shards(folder);
+  auto shards = open_shards(folder);
   if (!shards) return shards.error();
   std::vector<MappedFile> mapped;
   std::vector<Safetensor> tensors;
-  for (const std::string& name : *shards) {
-    auto shard = MappedFile::open(folder + "/" + name);
-    if (!shard) return shard.error();
-    auto found = parse_safetensors(shard->bytes(), name);
-    if (!found) return found.error();
-    std::move(found->begin(), found->end(), std::back_inserter(tensors));
-    mapped.push_back(std::move(*shard));
+  for (Shard& shard : *shards) {
+    std::move(shard.tensors.begin(), shard.tensors.end(), std::back_inserter(tensors));
+    mapped.push_back(std::move(shard.file));
   }
   if (Status status = join_quantized(translated->quantization, tensors); !status) return status.error();
   const auto table_rows = translate_tensors(tensors, *translated, file);

@@ -6,6 +6,7 @@
 
 #include "formats/gguf/assembled_file.h"
 #include "formats/hf/folder.h"
+#include "formats/hf/vision_folder.h"
 
 namespace monolith {
 namespace {
@@ -24,6 +25,13 @@ Result<std::unique_ptr<const GgufFile>> open_model_file(const std::string& path,
     const int processors = static_cast<int>(std::thread::hardware_concurrency());
     AssembledFile::quantize(**file, *options.quantize, options.threads > 0 ? options.threads : processors);
   }
+  return std::unique_ptr<const GgufFile>(std::move(*file));
+}
+
+Result<std::unique_ptr<const GgufFile>> open_vision_file(const std::string& path) {
+  if (!is_folder(path)) return GgufFile::open(path);
+  auto file = hf::open_vision_folder(path);
+  if (!file) return file.error();
   return std::unique_ptr<const GgufFile>(std::move(*file));
 }
 

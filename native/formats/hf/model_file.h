@@ -1,4 +1,4 @@
-// A model by its path: a GGUF file, or a Hugging Face folder, asked in the same way. Any thread.
+// A model by its path, or its vision tower: a GGUF file, or a Hugging Face folder, asked in the same way. Any thread.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,10 @@ struct ModelFileOptions {
 
 // Errors are told with the path in front.
 Result<std::unique_ptr<const GgufFile>> open_model_file(const std::string& path, const ModelFileOptions& options = {});
+
+// A vision tower and its projector: a GGUF file ("mmproj"), or the folder that has them beside the text model. Errors are told with
+// the path in front.
+Result<std::unique_ptr<const GgufFile>> open_vision_file(const std::string& path);
 
 // Opens the model at `path` and returns what `read` makes of it, a Result. Whatever `read` finds wrong is told with
 // the path in front as well. The model's files are closed on return.

@@ -67,7 +67,7 @@ Status Translator::add(const Safetensor& tensor) {
   if (constexpr std::string_view kOnly = "midlayer."; is_head && rest.starts_with(kOnly))
     return add_of_layer(0, rest.substr(kOnly.size()), tensor, *type);
   for (const std::string_view prefix :
-       {"model.language_model.", "language_model.model.", "model.", "transformer.", "ernie.", "backbone."}) {
+       {"model.language_model.", "language_model.model.", "model.text_model.", "model.", "transformer.", "ernie.", "backbone."}) {
     if (!rest.starts_with(prefix)) continue;
     rest.remove_prefix(prefix.size());
     break;

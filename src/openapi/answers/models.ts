@@ -5,7 +5,7 @@ const lifecycle = z.enum(['active', 'deprecated', 'retired']);
 const effort = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
 export const chatModel = z.strictObject({
-  id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), shutdown_date: z.string().nullable(),
+  id: z.string(), object: z.literal('model'), created: z.int(), owned_by: z.string(), root: z.string(), parent: z.null(), shutdown_date: z.string().nullable(),
   display_name: z.string(), demonstration: z.boolean(), lifecycle, deprecated_at: z.string().nullable(), retires_at: z.string().nullable(), successor: z.string().nullable(),
   context_window: z.int(), max_model_len: z.int(), context_length: z.int(), max_output_tokens: z.int(),
   input_modalities: z.array(z.enum(['text', 'image'])),

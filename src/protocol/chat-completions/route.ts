@@ -46,6 +46,7 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
     promptIds: chat.request.returnTokens === true ? Array.from(admitted.prepared.promptIds ?? []) : null, promptLogprobs: chat.request.promptLogprobs ?? null,
   };
   exchange.annotate({ stream: chat.stream });
+  exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const guard = FormatGuard.for(chat.request.format, n);
   const told: StreamUsage = { atEnd: chat.includeUsage, soFar: chat.continuousUsage ? () => run.usage : null };
   const sink = chat.stream ? new StreamedAnswer(exchange, guard, envelope, told) : new WholeAnswer(exchange, guard, envelope);

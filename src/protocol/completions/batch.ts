@@ -85,6 +85,7 @@ export class CompletionBatch {
     const { asked } = this;
     const { prepared } = admitted;
     this.#envelope ??= { id: newCompletionId(), created: Math.floor(Date.now() / 1000), model: admitted.asked, fingerprint: admitted.fingerprint };
+    this.exchange.trace?.set({ 'gen_ai.response.id': this.#envelope.id });
     const answer = new PromptAnswer(this.#rules(index, request, admitted));
     this.#answers[index] = answer;
     const run = new GenerationRun(admitted, new PromptSink(this, answer, FormatGuard.for(request.format, prepared.n)), asked.stream);

@@ -89,6 +89,7 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
     empty: asked.request.maxTokens === 0,
     cappedByContext: admitted.prepared.cappedByContext,
   };
+  exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const check = new FormatCheck(asked.request.format);
   const sink = asked.stream ? new StreamedAnswer(exchange, envelope, check) : new WholeAnswer(exchange, envelope, check);
   const run = new GenerationRun(admitted, sink, asked.stream);

@@ -82,7 +82,7 @@ function unknownModel(id: string, param: string): Error {
 
 function chatModel(model: ModelDescription): object {
   return {
-    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', shutdown_date: model.retiresAt,
+    id: model.id, object: 'model', created: Math.floor(model.createdAt.getTime() / 1000), owned_by: 'organization', root: model.id, parent: null, shutdown_date: model.retiresAt,
     display_name: model.displayName, demonstration: model.demonstration,
     lifecycle: model.lifecycle, deprecated_at: model.deprecatedAt, retires_at: model.retiresAt, successor: model.successor,
     context_window: model.contextWindow, max_model_len: model.contextWindow, context_length: model.contextWindow,

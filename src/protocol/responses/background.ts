@@ -111,11 +111,11 @@ export class BackgroundResponses {
   }
 
   /** Its outcome is its own: the request that began it has been answered. */
-  #ended({ identity, requestId, endpoint, receivedAt, fields }: DetachedCaller, { record, error }: TurnEnd): void {
+  #ended({ identity, requestId, endpoint, receivedAt, fields, trace }: DetachedCaller, { record, error }: TurnEnd): void {
     const aborted = record.status === 'cancelled';
     this.telemetry.request(finished({
       requestId, clientRequestId: null, method: 'BACKGROUND', path: endpoint, status: error?.status ?? (aborted ? 0 : 200), failure: error,
-      organizationId: identity.organizationId, keyId: identity.keyId, durationMs: performance.now() - receivedAt, aborted, fields: { model: record.model, ...fields },
+      organizationId: identity.organizationId, keyId: identity.keyId, durationMs: performance.now() - receivedAt, aborted, fields: { model: record.model, ...fields }, trace,
     }));
   }
 
@@ -308,12 +308,14 @@ class DetachedCaller implements Caller {
   readonly endpoint: string;
   readonly shape: Caller['shape'];
   readonly receivedAt: number;
+  readonly trace: Caller['trace'];
   fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
 
   constructor(caller: Caller) {
     this.#caller = caller;
     ({ identity: this.identity, requestId: this.requestId, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);
+    this.trace = caller.trace?.detached('background', caller.receivedAt);
   }
 
   get aborted(): boolean {

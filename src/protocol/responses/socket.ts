@@ -210,7 +210,7 @@ class Session implements SocketListener {
   #caller(current: Current): Caller {
     const { socket } = this;
     return {
-      identity: socket.identity, requestId: current.turn.requestId, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt,
+      identity: socket.identity, requestId: current.turn.requestId, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt, trace: current.turn.trace,
       get aborted() { return !socket.open; },
       onAborted: (callback) => { current.onClosed = callback; },
       charged: (characters, work) => current.turn.charged(characters, work),

@@ -112,6 +112,7 @@ export class Turn implements RunSink {
     });
     this.#run = new GenerationRun(admitted, this, created.stream || (options.take !== null && !created.background));
     admitted.caller.annotate({ response_id: this.id });
+    admitted.caller.trace?.set({ 'gen_ai.response.id': this.id });
   }
 
   get ended(): boolean {

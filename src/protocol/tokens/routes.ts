@@ -1,5 +1,5 @@
-// POST /tokenize and /detokenize: a model's own tokens of a text or a conversation, and back, in vLLM's shapes. Event-loop
-// thread only.
+// POST /tokenize and /detokenize: a model's own tokens of a text or a conversation, and back, in vLLM's shapes; GET
+// /tokenizer_info, by which lm-eval finds that it may ask for them. Event-loop thread only.
 import { z } from 'zod';
 import { apiError, ERROR_CODES } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -26,11 +26,19 @@ export const tokenizeSchema = z.object({
 
 export const detokenizeSchema = z.object({ model: z.string().nullish(), tokens: z.array(integer().min(0).max(2 ** 31 - 1)).max(MAX_TOKENS) });
 
-type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & { names(): readonly string[] };
+/** What of a model's file others tokenize by. */
+export interface TokenizerInfo { readonly bos: string | null; readonly eos: string | null; readonly chatTemplate: string | null }
+
+type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & {
+  names(): readonly string[];
+  /** Of a loaded model; null if it is not loaded. */
+  info(name: string): TokenizerInfo | null;
+};
 
 export function tokenRoutes(deps: Deps): Route[] {
   return [
     { method: 'POST', path: '/tokenize', scope: 'tokens.count', checksScope: true, serve: (exchange) => tokenize(deps, exchange) },
+    { method: 'GET', path: '/tokenizer_info', scope: 'tokens.count', checksScope: true, serve: (exchange) => tokenizerInfo(deps, exchange) },
     { method: 'POST', path: '/detokenize', scope: 'tokens.count', checksScope: true, serve: (exchange) => detokenize(deps, exchange) },
   ];
 }
@@ -81,6 +89,14 @@ async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const unknown = tokens.findIndex((token) => token >= vocabulary.size);
   if (unknown !== -1) throw apiError('invalid_value', `tokens[${unknown}]: ${tokens[unknown]} is not a token of this model, which has ${vocabulary.size}.`, `tokens[${unknown}]`);
   exchange.json(200, { prompt: caller.charged?.(tokens.length, () => vocabulary.decode(Int32Array.from(tokens))) ?? '' });
+}
+
+async function tokenizerInfo(deps: Deps, exchange: Exchange): Promise<void> {
+  const caller = callerOf(exchange, '/tokenizer_info', 'chat');
+  const model = modelOf(deps, caller, exchange.query.get('model'));
+  await vocabularyOf(model, caller);
+  const { bos, eos, chatTemplate } = deps.info(model.name) ?? { bos: null, eos: null, chatTemplate: null };
+  exchange.json(200, { tokenizer_class: 'Monolith', bos_token: bos, eos_token: eos, pad_token: null, chat_template: chatTemplate });
 }
 
 /** Where one model is served nobody has to name it. */

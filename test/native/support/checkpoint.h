@@ -55,7 +55,8 @@ inline Bytes gguf_of(const GgufFile& file, const Weights& weights) {
     switch (tensor.shape.size()) {
       case 1: builder.tensor(name, TensorType::kF32, {dim(0)}, data); break;
       case 2: builder.tensor(name, TensorType::kF32, {dim(0), dim(1)}, data); break;
-      default: builder.tensor(name, TensorType::kF32, {dim(0), dim(1), dim(2)}, data);
+      case 3: builder.tensor(name, TensorType::kF32, {dim(0), dim(1), dim(2)}, data); break;
+      default: builder.tensor(name, TensorType::kF32, {dim(0), dim(1), dim(2), dim(3)}, data);
     }
   }
   return builder.build();

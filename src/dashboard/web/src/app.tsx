@@ -20,6 +20,7 @@ import { OperatorModels } from './pages/operator-models.js';
 import { OperatorOrganizations } from './pages/operator-organizations.js';
 import { OperatorRequests } from './pages/operator-requests.js';
 import { OperatorTunables } from './pages/operator-tunables.js';
+import { OperatorTuning } from './pages/operator-tuning.js';
 import { OperatorUsage } from './pages/operator-usage.js';
 import { OperatorUsers } from './pages/operator-users.js';
 import { Overview } from './pages/overview.js';
@@ -29,6 +30,7 @@ import { Requests } from './pages/requests.js';
 import { ResetPassword } from './pages/reset-password.js';
 import { Responses } from './pages/responses.js';
 import { Settings } from './pages/settings.js';
+import { Shared } from './pages/shared.js';
 import { SignIn } from './pages/sign-in.js';
 import { SignUp } from './pages/sign-up.js';
 import { Usage } from './pages/usage.js';
@@ -92,6 +94,7 @@ function Pages(): ReactNode {
     <Switch>
       <Route path="/">{of(<Overview />)}</Route>
       <Route path="/playground">{of(<Playground />)}</Route>
+      <Route path="/shared/:organization/:id">{({ organization: of, id }) => <Shared organizationId={of} id={id} />}</Route>
       <Route path="/models">{of(<Models />)}</Route>
       <Route path="/keys">{of(<Keys />)}</Route>
       <Route path="/usage">{of(<Usage />)}</Route>
@@ -104,6 +107,7 @@ function Pages(): ReactNode {
       <Route path="/profile"><Profile /></Route>
       <Route path="/operator/live">{operator(<OperatorLive />)}</Route>
       <Route path="/operator/tunables">{operator(<OperatorTunables />)}</Route>
+      <Route path="/operator/tuning">{operator(<OperatorTuning />)}</Route>
       <Route path="/operator/models">{operator(<OperatorModels />)}</Route>
       <Route path="/operator/organizations">{operator(<OperatorOrganizations />)}</Route>
       <Route path="/operator/users">{operator(<OperatorUsers />)}</Route>

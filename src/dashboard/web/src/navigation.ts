@@ -4,7 +4,7 @@ import type { Role } from '../../../wire/dashboard.js';
 export interface NavigationItem {
   path: string;
   label: string;
-  icon: 'playground' | 'models' | 'keys' | 'usage' | 'requests' | 'limits' | 'responses' | 'members' | 'settings' | 'audit' | 'live' | 'tunables' | 'organizations' | 'users' | 'operator-models' | 'overview';
+  icon: 'playground' | 'models' | 'keys' | 'usage' | 'requests' | 'limits' | 'responses' | 'members' | 'settings' | 'audit' | 'live' | 'tunables' | 'tuning' | 'organizations' | 'users' | 'operator-models' | 'overview';
   /** Least role in the organization; absent: anybody. */
   role?: Role;
 }
@@ -32,6 +32,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
   { label: 'Operator', operator: true, items: [
     { path: '/operator/live', label: 'Live engine', icon: 'live' },
     { path: '/operator/tunables', label: 'Tunables', icon: 'tunables' },
+    { path: '/operator/tuning', label: 'Tuning', icon: 'tuning' },
     { path: '/operator/models', label: 'Model lifecycle', icon: 'operator-models' },
     { path: '/operator/organizations', label: 'Organizations', icon: 'organizations' },
     { path: '/operator/users', label: 'Users', icon: 'users' },

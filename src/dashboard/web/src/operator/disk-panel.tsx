@@ -14,6 +14,7 @@ import { Code, Meter, Panel } from '../components/page.js';
 import { EmptyState, Loaded, Notice } from '../components/states.js';
 import { Table } from '../components/table.js';
 import { bytes, short } from '../format.js';
+import { ServeDialog } from './serve-dialog.js';
 
 const KEY = ['operator', 'disk'];
 
@@ -23,7 +24,7 @@ export function DiskPanel(): ReactNode {
     refetchInterval: ({ state }) => (state.data?.pulls.some((pull) => pull.state === 'running') === true ? 1_000 : 15_000),
   });
   return (
-    <Panel title="On disk" lead="Models fetched from the hub, by this server or by other programs. One is served from the next start on that names it.">
+    <Panel title="On disk" lead="Models fetched from the hub, by this server or by other programs. Each can be served at once, under a name of your choice.">
       <Loaded query={query} loading={<div className="panel-pad" />}>
         {(disk) => (
           <>
@@ -43,6 +44,7 @@ export function DiskPanel(): ReactNode {
                     { key: 'weights', header: 'Weights', cell: ({ architecture, parameters, file_bytes: size }) => [architecture, parameters === null ? null : `${short(parameters)} parameters`, bytes(size)].filter((one) => one !== null).join(', ') },
                     { key: 'memory', header: 'Memory', cell: ({ memory_bytes: memory }) => (memory === null ? '–' : bytes(memory)) },
                     { key: 'fits', header: 'Fits', cell: (model) => <Fits model={model} /> },
+                    { key: 'actions', header: 'Actions', actions: true, cell: (model) => <ServeButton model={model} /> },
                   ]}
                 />
               )}
@@ -94,6 +96,18 @@ function PullLine({ pull }: { pull: ModelPull }): ReactNode {
       {pull.state === 'running' && total > 0 && <Meter label={`${pull.model} fetched`} value={pull.bytes} max={total} text={text} />}
       {pull.error !== null && <Notice tone="danger">{pull.error}</Notice>}
     </div>
+  );
+}
+
+/** Of what can be loaded on this machine. */
+function ServeButton({ model }: { model: DiskModel }): ReactNode {
+  const [asking, setAsking] = useState(false);
+  if (model.memory_bytes === null || model.fits === 'no' || model.is_old) return null;
+  return (
+    <>
+      <Button size="small" aria-label={`Serve ${model.model}`} onClick={() => setAsking(true)}>Serve</Button>
+      {asking && <ServeDialog model={model} onClose={() => setAsking(false)} />}
+    </>
   );
 }
 

@@ -3,7 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
-import type { DashboardModel, ListPage, OperatorModelPatch } from '../../../../wire/dashboard.js';
+import type { ListPage, OperatorModel, OperatorModelPatch } from '../../../../wire/dashboard.js';
 import { api, fieldError, messageOf } from '../api.js';
 import { Badge } from '../components/badge.js';
 import { Button } from '../components/button.js';
@@ -15,13 +15,17 @@ import { Segmented } from '../components/tabs.js';
 import { Table } from '../components/table.js';
 import { useToast } from '../components/toasts.js';
 import { DiskPanel } from '../operator/disk-panel.js';
+import { UnserveButton } from '../operator/serve-dialog.js';
 import { bytes, date, short } from '../format.js';
 
 const KEY = ['operator', 'models'];
 
 export function OperatorModels(): ReactNode {
-  const query = useQuery({ queryKey: KEY, queryFn: ({ signal }) => api.get<ListPage<DashboardModel>>('/operator/models', {}, signal), refetchInterval: 5_000 });
-  const [chosen, setChosen] = useState<DashboardModel | null>(null);
+  const query = useQuery({
+    queryKey: KEY, queryFn: ({ signal }) => api.get<ListPage<OperatorModel>>('/operator/models', {}, signal),
+    refetchInterval: ({ state: { data } }) => (data?.data.some(({ state }) => state === 'loading') === true ? 1_000 : 5_000),
+  });
+  const [chosen, setChosen] = useState<OperatorModel | null>(null);
   return (
     <>
       <PageHeader title="Model lifecycle">Unloaded models give their memory back. Deprecated models are served with their dates in every answer; retired names answer 404 and name the successor.</PageHeader>
@@ -32,12 +36,12 @@ export function OperatorModels(): ReactNode {
               caption="Models" rows={data} rowKey={({ id }) => id} rowClass={({ lifecycle }) => (lifecycle === 'retired' ? 'dim' : undefined)}
               columns={[
                 { key: 'name', header: 'Model', heading: true, cell: (model) => <Names model={model} /> },
-                { key: 'state', header: 'State', cell: (model) => <StateBadge {...model} /> },
+                { key: 'state', header: 'State', cell: (model) => <div><StateBadge {...model} />{model.problem !== null && <span className="cell-sub">{model.problem}</span>}</div> },
                 { key: 'weights', header: 'Weights', cell: weights },
                 { key: 'lifecycle', header: 'Lifecycle', cell: ({ lifecycle }) => <LifecycleBadge lifecycle={lifecycle} /> },
                 { key: 'dates', header: 'Dates', cell: (model) => <Dates model={model} /> },
                 { key: 'successor', header: 'Successor', cell: ({ successor }) => (successor === null ? <span className="muted">none</span> : <span className="nowrap"><Code>{successor}</Code></span>) },
-                { key: 'actions', header: 'Actions', actions: true, cell: (model) => <><LoadButton model={model} /><Button size="small" aria-label={`Change ${model.id}`} onClick={() => setChosen(model)}>Change</Button></> },
+                { key: 'actions', header: 'Actions', actions: true, cell: (model) => <><LoadButton model={model} /><UnserveButton model={model} /><Button size="small" aria-label={`Change ${model.id}`} onClick={() => setChosen(model)}>Change</Button></> },
               ]}
             />
           ))}
@@ -49,32 +53,33 @@ export function OperatorModels(): ReactNode {
   );
 }
 
-const STATES: Record<DashboardModel['state'], { tone: 'ok' | 'warn' | 'danger' | 'neutral'; label: string }> = {
+const STATES: Record<OperatorModel['state'], { tone: 'ok' | 'warn' | 'danger' | 'neutral'; label: string }> = {
   ready: { tone: 'ok', label: 'Ready' }, loading: { tone: 'warn', label: 'Loading' }, failed: { tone: 'danger', label: 'Failed' }, idle: { tone: 'neutral', label: 'Loads when asked' }, unloaded: { tone: 'neutral', label: 'Not loaded' },
 };
-function StateBadge({ state, load_progress: progress }: DashboardModel): ReactNode {
+function StateBadge({ state, load_progress: progress }: OperatorModel): ReactNode {
   return <Badge tone={STATES[state].tone} dot>{STATES[state].label}{progress !== null && ` ${Math.floor(100 * progress)} %`}</Badge>;
 }
 
-function Names({ model }: { model: DashboardModel }): ReactNode {
+function Names({ model }: { model: OperatorModel }): ReactNode {
   return (
     <div className="nowrap">
       <span className="cell-main">{model.display_name}</span>
       {model.display_name !== model.id && <span className="cell-sub"><Code>{model.id}</Code></span>}
+      {model.source !== null && <span className="cell-sub">{model.source}</span>}
     </div>
   );
 }
 
-function weights({ architecture, parameters, quantization, file_bytes: size }: DashboardModel): string {
+function weights({ architecture, parameters, quantization, file_bytes: size }: OperatorModel): string {
   const facts = [architecture, parameters === null ? null : `${short(parameters)} parameters`, quantization, size === null ? null : bytes(size)];
   return facts.filter((fact) => fact !== null).join(', ') || '–';
 }
 
-function LifecycleBadge({ lifecycle }: { lifecycle: DashboardModel['lifecycle'] }): ReactNode {
+function LifecycleBadge({ lifecycle }: { lifecycle: OperatorModel['lifecycle'] }): ReactNode {
   return lifecycle === 'active' ? <Badge tone="ok">Active</Badge> : lifecycle === 'deprecated' ? <Badge tone="warn">Deprecated</Badge> : <Badge>Retired</Badge>;
 }
 
-function Dates({ model }: { model: DashboardModel }): ReactNode {
+function Dates({ model }: { model: OperatorModel }): ReactNode {
   if (model.deprecated_at === null && model.retires_at === null) return <span className="muted">none</span>;
   return (
     <div className="nowrap">
@@ -85,17 +90,17 @@ function Dates({ model }: { model: DashboardModel }): ReactNode {
 }
 
 /** Gives a model's memory back, or loads it again. */
-function LoadButton({ model: { id, state } }: { model: DashboardModel }): ReactNode {
+function LoadButton({ model: { id, state } }: { model: OperatorModel }): ReactNode {
   const client = useQueryClient();
   const toast = useToast();
   const [asking, setAsking] = useState(false);
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<unknown>(null);
-  if (state !== 'ready' && state !== 'idle' && state !== 'unloaded') return null;
+  if (state !== 'ready' && state !== 'idle' && state !== 'unloaded' && state !== 'failed') return null;
   const set = (action: 'drain' | 'load'): void => {
     setBusy(true);
     setFailure(null);
-    api.post<DashboardModel>(`/operator/models/${encodeURIComponent(id)}/${action}`).then(
+    api.post<OperatorModel>(`/operator/models/${encodeURIComponent(id)}/${action}`).then(
       async () => {
         await client.invalidateQueries({ queryKey: KEY });
         toast(action === 'drain' ? `${id} is being unloaded` : `${id} is loading`);
@@ -107,7 +112,7 @@ function LoadButton({ model: { id, state } }: { model: DashboardModel }): ReactN
       },
     ).finally(() => setBusy(false));
   };
-  if (state === 'unloaded') return <Button size="small" aria-label={`Load ${id}`} busy={busy} onClick={() => set('load')}>Load</Button>;
+  if (state === 'unloaded' || state === 'failed') return <Button size="small" aria-label={`Load ${id}`} busy={busy} onClick={() => set('load')}>Load</Button>;
   return (
     <>
       <Button size="small" aria-label={`Unload ${id}`} onClick={() => setAsking(true)}>Unload</Button>
@@ -128,7 +133,7 @@ const dayOf = (time: string | null): string => time?.slice(0, 10) ?? '';
 const timeOf = (day: string): string | null => (day === '' ? null : `${day}T00:00:00Z`);
 const later = (day: string, days: number): string => new Date(Date.parse(`${day === '' ? new Date().toISOString().slice(0, 10) : day}T00:00:00Z`) + days * 86_400_000).toISOString().slice(0, 10);
 
-function LifecycleDialog({ model, others, onClose }: { model: DashboardModel; others: readonly DashboardModel[]; onClose: () => void }): ReactNode {
+function LifecycleDialog({ model, others, onClose }: { model: OperatorModel; others: readonly OperatorModel[]; onClose: () => void }): ReactNode {
   const client = useQueryClient();
   const toast = useToast();
   const [lifecycle, setLifecycle] = useState(model.lifecycle);
@@ -146,7 +151,7 @@ function LifecycleDialog({ model, others, onClose }: { model: DashboardModel; ot
       ? { deprecated_at: null, retires_at: null }
       : { deprecated_at: sameDay(deprecated, model.deprecated_at), retires_at: sameDay(retires, model.retires_at) };
     const patch: OperatorModelPatch = { lifecycle, ...dates, successor: successor === '' ? null : successor };
-    api.patch<DashboardModel>(`/operator/models/${encodeURIComponent(model.id)}`, patch).then(
+    api.patch<OperatorModel>(`/operator/models/${encodeURIComponent(model.id)}`, patch).then(
       async (changed) => {
         await client.invalidateQueries({ queryKey: KEY });
         void client.invalidateQueries({ queryKey: ['organization'] });

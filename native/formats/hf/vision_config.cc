@@ -1,0 +1,338 @@
+#include "formats/hf/vision_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <initializer_list>
+#include <iterator>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "formats/gguf/parser.h"
+
+namespace monolith::hf {
+namespace {
+
+constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;   // the tower's room checks each more closely
+constexpr int64_t kWindow = 112;   // Qwen2.5-VL: the only one that a vision file can mean
+constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;   // Pillow's numbers
+constexpr double kHalf[] = {0.5, 0.5, 0.5};
+constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073}, kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
+constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
+
+// What a class has where its config.json leaves it out, and by what its pictures are resampled.
+struct Defaults {
+  TowerKind kind;
+  const char* projector;   // clip.projector_type
+  int64_t width, inner, layers, heads, image, patch;
+  const char* activation;
+  double eps;
+  int resample;
+  std::span<const double> mean, deviation;
+};
+constexpr Defaults kDefaults[] = {
+    {TowerKind::kIdefics3, "idefics3", 1152, 3072, 12, 16, 224, 32, "gelu_pytorch_tanh", 1e-6, kLanczos, kHalf, kHalf},
+    {TowerKind::kGemma3, "gemma3", 768, 3072, 12, 12, 224, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {TowerKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean, kClipDeviation},
+    {TowerKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf, kHalf},
+    {TowerKind::kPixtral, "pixtral", 1024, 4096, 24, 16, 1024, 16, "gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
+    {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean, kImageNetDeviation},
+    {TowerKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
+    {TowerKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+};
+
+struct Class {
+  std::string_view name;         // config.json's "architectures"
+  std::string_view tower;        // vision_config.model_type; nothing: whatever it says
+  TowerKind kind;
+};
+constexpr Class kClasses[] = {
+    {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
+    {"SmolVLMForConditionalGeneration", "", TowerKind::kIdefics3},
+    {"Gemma3ForConditionalGeneration", "", TowerKind::kGemma3},
+    {"Qwen2_5_VLForConditionalGeneration", "", TowerKind::kQwen25Vl},
+    {"Qwen3VLForConditionalGeneration", "", TowerKind::kQwen3Vl},
+    {"Qwen3VLMoeForConditionalGeneration", "", TowerKind::kQwen3Vl},
+    {"Qwen3_5ForConditionalGeneration", "", TowerKind::kQwen3Vl},
+    {"Qwen3_5MoeForConditionalGeneration", "", TowerKind::kQwen3Vl},
+    {"Mistral3ForConditionalGeneration", "", TowerKind::kPixtral},
+    {"LlavaForConditionalGeneration", "pixtral", TowerKind::kPixtral},
+    {"LlavaForConditionalGeneration", "clip_vision_model", TowerKind::kLlava},
+    {"InternVLForConditionalGeneration", "", TowerKind::kInternVl},
+    {"Lfm2VlForConditionalGeneration", "", TowerKind::kLfm2},
+};
+
+class TowerTranslation {
+ public:
+  TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, AssembledFile& out)
+      : config_(config), vision_(config["vision_config"]), processor_(processor), defaults_(defaults), out_(out) {}
+
+  Result<Tower> translate() {
+    out_.string("general.architecture", "clip");
+    out_.string("clip.projector_type", defaults_.projector);
+    out_.boolean("clip.has_vision_encoder", true);
+    out_.boolean("clip.vision.from_folder", true);   // its pictures are made ready as its makers do it (vision/resize_choice.h)
+    tower_.kind = defaults_.kind;
+    sizes();
+    activation();
+    switch (tower_.kind) {
+      case TowerKind::kIdefics3: idefics3(); break;
+      case TowerKind::kGemma3: gemma3(); break;
+      case TowerKind::kQwen25Vl:
+      case TowerKind::kQwen3Vl: qwen(); break;
+      case TowerKind::kPixtral: pixtral(); break;
+      case TowerKind::kInternVl: intern_vl(); break;
+      case TowerKind::kLlava: llava(); break;
+      case TowerKind::kLfm2: lfm2(); break;
+    }
+    put("image_size", image_);
+    put("block_count", tower_.layers);
+    colours();
+    steps();
+    if (!status_) return status_.error();
+    return std::move(tower_);
+  }
+
+ private:
+  void fail(Error error) {
+    if (status_) status_ = std::move(error);
+  }
+  void put(const char* key, int64_t value) { out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value)); }
+
+  // An integer, or the first of several that are alike, as sides of squares are written.
+  int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMostSize) {
+    if (value.is_array() && !value.items().empty()) {
+      const int64_t first = integer(value.item(0), fallback, low, high);
+      for (size_t i = 1; i < value.items().size(); ++i)
+        if (integer(value.item(i), fallback, low, high) != first) fail(value.unsupported("is no square"));
+      return first;
+    }
+    if (value.is_object()) {
+      const int64_t height = integer(value["height"], fallback, low, high);
+      if (integer(value["width"], fallback, low, high) != height) fail(value.unsupported("is no square"));
+      return height;
+    }
+    const auto found = value.integer(low, high);
+    if (found) return found->value_or(fallback);
+    fail(found.error());
+    return fallback;
+  }
+  int64_t vision_integer(std::initializer_list<std::string_view> names, int64_t fallback) {
+    for (const std::string_view name : names)
+      if (const JsonValue value = vision_[name]; value.exists()) return integer(value, fallback);
+    return fallback;
+  }
+  void expect(const JsonValue& value, int64_t expected, int64_t fallback) {
+    if (integer(value, fallback, INT32_MIN, INT32_MAX) != expected)
+      fail(value.unsupported(value.exists() ? "is not " + std::to_string(expected) + ", which is all that is computed"
+                                            : "is missing, and is not " + std::to_string(expected) + " then"));
+  }
+  void expect_boolean(const JsonValue& value, bool expected) {
+    const auto found = value.boolean();
+    if (!found) return fail(found.error());
+    if (found->value_or(expected) != expected) fail(value.unsupported(expected ? "is false, which is not computed" : "is true, which is not computed"));
+  }
+  void expect_text(const JsonValue& value, std::string_view expected, std::string_view or_else = {}) {
+    if (value.exists() && value.text() != expected && (or_else.empty() || value.text() != or_else))
+      fail(value.unsupported("is " + quoted(value.text()) + ", expected " + quoted(expected)));
+  }
+
+  void sizes() {
+    const int64_t width = vision_integer({"hidden_size"}, defaults_.width);
+    tower_.layers = vision_integer({"depth", "num_hidden_layers"}, defaults_.layers);
+    tower_.heads = vision_integer({"num_heads", "num_attention_heads"}, defaults_.heads);
+    tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
+    image_ = vision_integer({"image_size"}, defaults_.image);
+    if (tower_.layers > kMostTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
+    put("patch_size", tower_.patch);
+    put("embedding_length", width);
+    put("feed_forward_length", vision_integer({"intermediate_size"}, defaults_.inner));
+    put("attention.head_count", tower_.heads);
+    expect(vision_["num_channels"], 3, 3);
+    const auto eps = vision_["layer_norm_eps"].number();
+    if (!eps) fail(eps.error());
+    out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
+  }
+
+  void activation() {
+    const JsonValue value = vision_["hidden_act"];
+    const std::string_view name = value.exists() ? value.text() : std::string_view(defaults_.activation);
+    if (name == "gelu" || name == "gelu_pytorch_tanh")
+      out_.boolean("clip.use_gelu", true);
+    else if (name == "silu")
+      out_.boolean("clip.use_silu", true);
+    else if (name != "quick_gelu")
+      fail(value.unsupported("is " + quoted(name) + ", expected gelu, gelu_pytorch_tanh, quick_gelu or silu"));
+    expect_text(config_["projector_hidden_act"], "gelu");
+  }
+
+  void colours() {
+    for (const auto& [name, usual] : {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
+      auto stated = processor_[name].numbers();
+      if (!stated) return fail(stated.error());
+      if (!stated->empty() && stated->size() != 3) return fail(processor_[name].invalid("has not three numbers"));
+      out_.numbers(std::string("clip.vision.") + name, stated->empty() ? std::vector<float>(usual.begin(), usual.end()) : *stated);
+    }
+  }
+
+  // What every processor does.
+  void steps() {
+    for (const char* name : {"do_resize", "do_rescale", "do_normalize"}) expect_boolean(processor_[name], true);
+    const auto factor = processor_["rescale_factor"].number();
+    if (!factor) return fail(factor.error());
+    if (*factor && std::abs(**factor * 255 - 1) > 1e-6) fail(processor_["rescale_factor"].unsupported("is not 1/255"));
+    expect(processor_["resample"], defaults_.resample, defaults_.resample);
+  }
+
+  // Rows are of the last layer.
+  void last_layer_only() { expect(config_["vision_feature_layer"], -1, -1); }
+
+  // Of tiles: `side` is what the processor cuts.
+  void same_side(const JsonValue& side) {
+    if (integer(side, image_) != image_) fail(side.unsupported("is not the side that the tower has, " + std::to_string(image_)));
+  }
+
+  void idefics3() {
+    put("projector.scale_factor", integer(config_["scale_factor"], 2));
+    same_side(processor_["max_image_size"]["longest_edge"]);
+    const auto cut = processor_["do_image_splitting"].boolean();
+    if (!cut) return fail(cut.error());
+    put("preproc_image_size", cut->value_or(true) ? integer(processor_["size"]["longest_edge"], 4 * image_) : image_);
+  }
+
+  void gemma3() {
+    const int64_t tokens = integer(config_["mm_tokens_per_image"], 256);
+    const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(tokens)));
+    put("projector.scale_factor", std::max<int64_t>(1, image_ / tower_.patch / std::max<int64_t>(side, 1)));
+    if (processor_["size"].exists()) same_side(processor_["size"]);
+    expect_boolean(processor_["do_pan_and_scan"], false);
+  }
+
+  // Of sizes that follow the picture's.
+  void pixels(const JsonValue& least, const JsonValue& most) {
+    if (least.exists()) put("image_min_pixels", integer(least, 1, 1, int64_t{1} << 40));
+    if (most.exists()) put("image_max_pixels", integer(most, 1, 1, int64_t{1} << 40));
+  }
+
+  void qwen() {
+    const int64_t merge = vision_integer({"spatial_merge_size"}, 2);
+    put("spatial_merge_size", merge);
+    expect(vision_["temporal_patch_size"], 2, 2);
+    same(processor_["patch_size"], tower_.patch);
+    same(processor_["merge_size"], merge);
+    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    const JsonValue size = processor_["size"];
+    pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
+           processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
+    if (tower_.kind == TowerKind::kQwen25Vl) return windows();
+    const JsonValue parts = vision_["deepstack_visual_indexes"];
+    for (size_t i = 0; i < parts.items().size(); ++i) tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));
+    if (!std::ranges::is_sorted(tower_.deepstack, std::less_equal<>())) fail(parts.invalid("does not ascend"));
+  }
+
+  void windows() {
+    expect(vision_["window_size"], kWindow, kWindow);
+    const JsonValue list = vision_["fullatt_block_indexes"];
+    std::vector<int64_t> full;
+    for (size_t i = 0; i < list.items().size(); ++i) full.push_back(integer(list.item(i), 0, 0, tower_.layers - 1));
+    if (!list.exists()) full = {7, 15, 23, 31};
+    // A vision file can say: every so-manieth.
+    const int64_t every = full.empty() ? 0 : full.front() + 1;
+    for (size_t i = 0; i < full.size(); ++i)
+      if (full[i] + 1 != static_cast<int64_t>(i + 1) * every || full.size() != static_cast<size_t>(tower_.layers / every))
+        return fail(list.unsupported("is not every so-manieth layer"));
+    if (every == 0) return fail(list.unsupported("is empty: layers with windows alone are not computed"));
+    put("n_wa_pattern", every);
+  }
+
+  void same(const JsonValue& value, int64_t wanted) {
+    if (integer(value, wanted) != wanted) fail(value.invalid("is not the " + std::to_string(wanted) + " of config.json"));
+  }
+
+  void pixtral() {
+    const int64_t merge = integer(config_["spatial_merge_size"], 1);
+    put("spatial_merge_size", merge);
+    last_layer_only();
+    expect_text(config_["vision_feature_select_strategy"], "full");
+    same(processor_["patch_size"], tower_.patch);
+    image_ = integer(processor_["size"]["longest_edge"], image_);
+    const auto base = vision_["rope_theta"].number();
+    if (!base) return fail(base.error());
+    if (base->value_or(1e4) != 1e4) fail(vision_["rope_theta"].unsupported("is not 10000"));
+    tower_.breaks_rows = true;
+  }
+
+  void intern_vl() {
+    const auto ratio = config_["downsample_ratio"].number();
+    if (!ratio) return fail(ratio.error());
+    const double factor = 1 / std::max(1e-3, ratio->value_or(0.5));
+    if (factor != std::floor(factor)) fail(config_["downsample_ratio"].unsupported("is not one by a whole number"));
+    put("projector.scale_factor", static_cast<int64_t>(factor));
+    last_layer_only();
+    expect_text(config_["vision_feature_select_strategy"], "default");
+    expect_text(vision_["norm_type"], "layer_norm");
+    expect_boolean(vision_["use_qk_norm"], false);
+    expect_boolean(vision_["use_mean_pooling"], true);
+    if (processor_["size"].exists()) same_side(processor_["size"]);
+    expect(processor_["min_patches"], 1, 1);
+    put("preproc_max_tiles", integer(processor_["max_patches"], 12));
+  }
+
+  void llava() {
+    const int64_t layer = integer(config_["vision_feature_layer"], -2, -tower_.layers, -1);
+    tower_.layers += layer + 2;   // of a vision file's the last one is not run
+    expect_text(config_["vision_feature_select_strategy"], "default");
+    if (processor_["size"]["shortest_edge"].exists()) same_side(processor_["size"]["shortest_edge"]);
+    if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);
+    expect_boolean(processor_["do_center_crop"], true);
+    expect_boolean(processor_["do_pad"], false);
+  }
+
+  void lfm2() {
+    const int64_t merge = integer(config_["downsample_factor"], 2), square = merge * merge * tower_.patch * tower_.patch;
+    put("projector.scale_factor", merge);
+    last_layer_only();
+    const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(vision_integer({"num_patches"}, 256))));
+    image_ = side * tower_.patch;
+    put("image_min_pixels", integer(processor_["min_image_tokens"], 64) * square);
+    put("image_max_pixels", integer(processor_["max_image_tokens"], 256) * square);
+    expect(processor_["tile_size"], 512, 512);
+    expect(processor_["min_tiles"], 2, 2);
+    expect(processor_["max_tiles"], 10, 10);
+    expect_boolean(processor_["do_image_splitting"], true);
+    expect_boolean(processor_["use_thumbnail"], true);
+  }
+
+  const JsonValue config_, vision_, processor_;
+  const Defaults& defaults_;
+  AssembledFile& out_;
+  Tower tower_;
+  int64_t image_ = 0;   // a side, in pixels
+  Status status_;
+};
+
+}  // namespace
+
+bool has_tower(const JsonValue& config) { return config["vision_config"].is_object(); }
+
+Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processor, AssembledFile& out) {
+  const JsonValue names = config["architectures"];
+  const std::string_view name = names.items().empty() ? std::string_view() : names.item(0).text();
+  const JsonValue type = config["vision_config"]["model_type"];
+  const auto fits = [&](const Class& known) { return known.name == name && (known.tower.empty() || known.tower == type.text()); };
+  const auto* const found = std::ranges::find_if(kClasses, fits);
+  if (found == std::end(kClasses)) {
+    if (std::ranges::find(kClasses, name, &Class::name) != std::end(kClasses))
+      return type.unsupported("is " + quoted(type.text()) + ": a tower of this kind is not read of folders");
+    std::string known;
+    for (const Class& one : kClasses)
+      if (!known.ends_with(one.name)) known += (known.empty() ? "" : ", ") + std::string(one.name);
+    return names.unsupported("is " + quoted(name) + ", whose vision tower is not read of folders (known: " + known + ")");
+  }
+  const auto* const defaults = std::ranges::find(kDefaults, found->kind, &Defaults::kind);
+  return TowerTranslation(config, processor, *defaults, out).translate();
+}
+
+}  // namespace monolith::hf

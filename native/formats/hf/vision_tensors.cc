@@ -1,0 +1,279 @@
+#include "formats/hf/vision_tensors.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "formats/gguf/parser.h"
+#include "formats/hf/rows.h"
+#include "formats/hf/translator.h"
+
+namespace monolith::hf {
+namespace {
+
+struct Name {
+  std::string_view hf, gguf;
+};
+
+// Below what is_of_tower() names. Stems of which there are weights and biases.
+constexpr Name kOfTower[] = {
+    {"embeddings.patch_embedding", "v.patch_embd"},              // SigLIP, CLIP
+    {"embeddings.position_embedding", "v.position_embd"},
+    {"pre_layrnorm", "v.pre_ln"},
+    {"post_layernorm", "v.post_ln"},
+    {"embeddings.patch_embeddings.projection", "v.patch_embd"},  // InternVL
+    {"patch_conv", "v.patch_embd"},                              // Pixtral
+    {"ln_pre", "v.pre_ln"},
+    {"patch_embed.proj", "v.patch_embd"},                        // Qwen
+    {"pos_embed", "v.position_embd"},
+    {"merger.ln_q", "v.post_ln"},
+    {"merger.norm", "v.post_ln"},
+    {"merger.mlp.0", "mm.0"},
+    {"merger.mlp.2", "mm.2"},
+    {"merger.linear_fc1", "mm.0"},
+    {"merger.linear_fc2", "mm.2"},
+};
+// Whole names.
+constexpr Name kWhole[] = {
+    {"embeddings.class_embedding", "v.class_embd"},
+    {"embeddings.cls_token", "v.class_embd"},
+    {"embeddings.position_embeddings", "v.position_embd.weight"},
+};
+constexpr Name kOfLayer[] = {
+    {"layer_norm1", "ln1"},          {"layer_norm2", "ln2"},            // SigLIP, CLIP
+    {"self_attn.q_proj", "attn_q"},  {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},  {"self_attn.out_proj", "attn_out"},
+    {"mlp.fc1", "ffn_up"},           {"mlp.fc2", "ffn_down"},
+    {"layernorm_before", "ln1"},     {"layernorm_after", "ln2"},        // InternVL
+    {"attention.q_proj", "attn_q"},  {"attention.k_proj", "attn_k"},    // Pixtral, too
+    {"attention.v_proj", "attn_v"},  {"attention.projection_layer", "attn_out"},
+    {"attention.o_proj", "attn_out"},
+    {"attention_norm", "ln1"},       {"ffn_norm", "ln2"},
+    {"feed_forward.gate_proj", "ffn_gate"},
+    {"feed_forward.up_proj", "ffn_up"},
+    {"feed_forward.down_proj", "ffn_down"},
+    {"norm1", "ln1"},                {"norm2", "ln2"},                  // Qwen
+    {"attn.qkv", "attn_qkv"},        {"attn.proj", "attn_out"},
+    {"mlp.gate_proj", "ffn_gate"},   {"mlp.up_proj", "ffn_up"},         {"mlp.down_proj", "ffn_down"},
+    {"mlp.linear_fc1", "ffn_up"},    {"mlp.linear_fc2", "ffn_down"},
+};
+constexpr Name kWholeOfLayer[] = {{"lambda_1", "ls1.weight"}, {"lambda_2", "ls2.weight"}};
+constexpr Name kOfDeepstack[] = {{"norm", "norm"}, {"linear_fc1", "fc1"}, {"linear_fc2", "fc2"}};
+
+struct ProjectorName {
+  TowerKind kind;
+  std::string_view hf, gguf;
+};
+constexpr ProjectorName kOfProjector[] = {
+    {TowerKind::kIdefics3, "modality_projection.proj", "mm.model.fc"},
+    {TowerKind::kGemma3, "mm_soft_emb_norm", "mm.soft_emb_norm"},
+    {TowerKind::kPixtral, "norm", "mm.input_norm"},
+    {TowerKind::kPixtral, "patch_merger.merging_layer", "mm.patch_merger"},
+    {TowerKind::kPixtral, "linear_1", "mm.1"},
+    {TowerKind::kPixtral, "linear_2", "mm.2"},
+    {TowerKind::kInternVl, "layer_norm", "mm.model.mlp.0"},
+    {TowerKind::kInternVl, "linear_1", "mm.model.mlp.1"},
+    {TowerKind::kInternVl, "linear_2", "mm.model.mlp.3"},
+    {TowerKind::kLlava, "linear_1", "mm.0"},
+    {TowerKind::kLlava, "linear_2", "mm.2"},
+    {TowerKind::kLfm2, "layer_norm", "mm.input_norm"},
+    {TowerKind::kLfm2, "linear_1", "mm.1"},
+    {TowerKind::kLfm2, "linear_2", "mm.2"},
+};
+
+// What nothing is computed with here: pooling for other uses, places of masks, and numbers that are derived.
+constexpr std::string_view kUnused[] = {"head.", "embeddings.mask_token", "embeddings.position_ids", "rotary_pos_emb."};
+
+constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "blocks."};
+
+template <size_t n>
+std::string_view find(const Name (&names)[n], std::string_view hf) {
+  const auto* const found = std::ranges::find(names, hf, &Name::hf);
+  return found != std::end(names) ? found->gguf : std::string_view();
+}
+
+bool take(std::string_view& name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  name.remove_prefix(prefix.size());
+  return true;
+}
+
+enum class Part : uint8_t { kNone, kTower, kProjector };
+
+// Takes off `name` what stands before a part's own names.
+Part part_of(std::string_view& name) {
+  take(name, "model.");
+  if (take(name, "multi_modal_projector.") || take(name, "connector.")) return Part::kProjector;
+  const bool inner = take(name, "vision_tower.");
+  if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kTower;
+  return Part::kNone;
+}
+
+std::optional<TensorType> type_of(std::string_view name) {
+  if (name == "F32") return TensorType::kF32;
+  if (name == "F16") return TensorType::kF16;
+  if (name == "BF16") return TensorType::kBF16;
+  return std::nullopt;
+}
+
+float plus_one(float value) { return value + 1; }
+
+class TowerTensors {
+ public:
+  TowerTensors(const Tower& tower, AssembledFile& file) : tower_(tower), file_(file) {}
+
+  Status add(const Safetensor& tensor) {
+    std::string_view rest = tensor.name;
+    const Part part = part_of(rest);
+    const auto unused = [&](std::string_view prefix) { return rest.starts_with(prefix); };
+    if (part == Part::kTower && std::ranges::any_of(kUnused, unused)) return {};
+    const auto type = type_of(tensor.type);
+    if (!type)
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) +
+                                                ", which is not read of vision towers (known: F32, F16, BF16)"};
+    if (tensor.shape.empty() || tensor.shape.size() > 5 || std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
+      return invalid(tensor, "has a shape that no tensor of a tower has");
+    const std::string name = part == Part::kProjector ? projector_name(rest) : tower_name(rest);
+    if (name == kPassedOver) return {};
+    if (name.empty())
+      return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " is not known of this kind of vision tower"};
+    return put(name, tensor, *type);
+  }
+
+  // One row of the text model's table.
+  Status add_row_break(const Safetensor& table, int64_t token) {
+    const auto type = type_of(table.type);
+    if (!type || table.shape.size() != 2 || token >= table.shape[0])
+      return invalid(table, "has no row of floats for the token between rows of a picture, " + std::to_string(token));
+    const size_t row = static_cast<size_t>(table.shape[1]) * static_cast<size_t>(traits_of(*type).block_bytes);
+    file_.tensor("v.token_embd.img_break", {table.shape[1]}, *type, table.data.subspan(static_cast<size_t>(token) * row, row));
+    return {};
+  }
+
+ private:
+  static constexpr std::string_view kPassedOver = "-";
+
+  std::string projector_name(std::string_view rest) const {
+    if (tower_.kind == TowerKind::kGemma3 && rest == "mm_input_projection_weight") return "mm.input_projection.weight";
+    const auto [stem, suffix] = split_suffix(rest);
+    for (const ProjectorName& name : kOfProjector)
+      if (name.kind == tower_.kind && name.hf == stem && !suffix.empty()) return std::string(name.gguf) + std::string(suffix);
+    return {};
+  }
+
+  std::string tower_name(std::string_view rest) const {
+    if (const std::string_view whole = find(kWhole, rest); !whole.empty()) return std::string(whole);
+    for (const std::string_view layers : kLayers) {
+      std::string_view inner = rest;
+      if (!take(inner, layers)) continue;
+      const int64_t layer = take_number(inner);
+      if (layer >= tower_.layers) return std::string(kPassedOver);
+      return layer < 0 ? std::string() : joined("v.blk." + std::to_string(layer) + ".", find(kWholeOfLayer, inner), kOfLayer, inner);
+    }
+    if (take(rest, "deepstack_merger_list.")) {
+      const int64_t part = take_number(rest);
+      if (part < 0 || part >= static_cast<int64_t>(tower_.deepstack.size())) return {};
+      return joined("v.deepstack." + std::to_string(tower_.deepstack[static_cast<size_t>(part)]) + ".", {}, kOfDeepstack, rest);
+    }
+    return joined({}, {}, kOfTower, rest);
+  }
+
+  template <size_t n>
+  static std::string joined(const std::string& prefix, std::string_view whole, const Name (&names)[n], std::string_view rest) {
+    if (!whole.empty()) return prefix + std::string(whole);
+    const auto [stem, suffix] = split_suffix(rest);
+    const std::string_view name = find(names, stem);
+    return name.empty() || suffix.empty() ? std::string() : prefix + std::string(name) + std::string(suffix);
+  }
+
+  Status put(const std::string& name, const Safetensor& tensor, TensorType type) {
+    std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
+    // Vectors and tables that are kept with lengths of 1 in front.
+    const size_t dimensions = name == "v.class_embd" ? 1 : name == "v.position_embd.weight" ? 2 : shape.size();
+    while (shape.size() > dimensions && shape.back() == 1) shape.pop_back();
+    if (shape.size() > 2) return invalid(tensor, "is no matrix");
+    const bool turns = tower_.kind == TowerKind::kPixtral && (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
+    if (turns) return put_neighbours(name, shape, tensor, type);
+    if (name == "mm.soft_emb_norm.weight") {   // stored less one
+      put_rows(name, shape, mapped_rows(plain_rows(type, 1, tensor.data), plus_one));
+      return {};
+    }
+    file_.tensor(name, shape, type, tensor.data);
+    return {};
+  }
+
+  // Kernels of patches: of one frame [width][3][p][p] or as rows by place and colour [width][p * p * 3], of two
+  // [width][3][2][p][p].
+  Status put_kernel(const std::string& name, const Safetensor& tensor, TensorType type) {
+    const int64_t p = tower_.patch, width = tensor.shape[0];
+    if (tensor.shape == std::vector<int64_t>{width, 3, p, p}) {
+      file_.tensor(name, {p, p, 3, width}, type, tensor.data);
+      return {};
+    }
+    if (tensor.shape == std::vector<int64_t>{width, p * p * 3}) {
+      std::vector<int32_t> order;
+      for (int64_t i = 0; i < 3 * p * p; ++i) order.push_back(static_cast<int32_t>(i % (p * p) * 3 + i / (p * p)));
+      put_rows(name, {p, p, 3, width}, moved_columns(plain_rows(type, 3 * p * p, tensor.data), 1, std::move(order)));
+      return {};
+    }
+    if (tensor.shape != std::vector<int64_t>{width, 3, 2, p, p})
+      return invalid(tensor, "is of no shape that kernels of patches of " + std::to_string(p) + " x " + std::to_string(p) + " pixels have");
+    const Rows all = plain_rows(type, p * p, tensor.data);
+    for (const int32_t frame : {0, 1}) {
+      std::vector<int32_t> order;
+      for (int64_t i = 0; i < 3 * width; ++i) order.push_back(static_cast<int32_t>(2 * i) + frame);
+      put_rows(frame == 0 ? name : name + ".1", {p, p, 3, width}, picked_rows(all, std::move(order)));
+    }
+    return {};
+  }
+
+  // Where halves turn in the checkpoint and neighbours do in a vision file.
+  Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor, TensorType type) {
+    const int64_t n = tensor.shape[0], head = n / tower_.heads;
+    if (n % tower_.heads != 0 || head % 2 != 0 || n > INT32_MAX)
+      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(tower_.heads) + " heads of even width");
+    std::vector<int32_t> order;
+    for (int64_t row = 0; row < n; ++row) order.push_back(static_cast<int32_t>(row / head * head + row % head / 2 + row % 2 * (head / 2)));
+    put_rows(name, shape, picked_rows(rows_of(tensor, type), std::move(order)));
+    return {};
+  }
+
+  void put_rows(const std::string& name, const std::vector<int64_t>& shape, Rows rows) {
+    const TensorType type = rows->exact_type();
+    const int64_t cols = rows->cols();
+    file_.tensor(name, shape, type, TensorSource{.type = type, .cols = cols, .maker = std::move(rows)});
+  }
+
+  const Tower& tower_;
+  AssembledFile& file_;
+};
+
+bool is_table(std::string_view name) {
+  return name.ends_with("embed_tokens.weight") && !name.starts_with("mtp.");
+}
+
+}  // namespace
+
+bool is_of_tower(std::string_view name) { return part_of(name) != Part::kNone; }
+
+Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break, AssembledFile& file) {
+  TowerTensors to(tower, file);
+  bool broken = false;
+  for (const Safetensor* const tensor : tensors) {
+    Status status;
+    if (is_of_tower(tensor->name)) {
+      status = to.add(*tensor);
+    } else if (tower.breaks_rows && !broken && is_table(tensor->name)) {
+      status = to.add_row_break(*tensor, row_break);
+      broken = true;
+    }
+    if (!status) return status;
+  }
+  if (tower.breaks_rows && !broken) return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table, which the token between rows of a picture is taken of"};
+  return {};
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,31 @@
+// Which mutants are tried, and what became of them.
+
+/** `count` of them by a seeded shuffle, in their first order again: the same seed takes the same ones. */
+export function chosen(all, count, seed) {
+  let state = seed >>> 0;
+  const next = () => {   // mulberry32
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+  return all.map((one, at) => ({ one, at, by: next() })).sort((a, b) => a.by - b.by).slice(0, count).sort((a, b) => a.at - b.at).map(({ one }) => one);
+}
+
+/** Prints a table by file and, below it, what survived. */
+export function report(results) {
+  const files = new Map();
+  for (const { source, killer } of results) {
+    const counts = files.get(source) ?? { killed: 0, all: 0 };
+    counts.all += 1;
+    if (killer !== null) counts.killed += 1;
+    files.set(source, counts);
+  }
+  const line = (name, { killed, all }) => `${name.padEnd(52)} ${String(killed).padStart(4)} of ${String(all).padStart(4)}  ${(100 * killed / all).toFixed(0).padStart(3)} %`;
+  console.log();
+  for (const [source, counts] of files) console.log(line(source, counts));
+  if (results.length > 0) console.log(line('all', { killed: results.filter(({ killer }) => killer !== null).length, all: results.length }));
+  const survivors = results.filter(({ killer }) => killer === null);
+  if (survivors.length > 0) console.log('\nSurvivors, to be read:');
+  for (const { source, line: at, what, code, tests } of survivors) console.log(`  ${source}:${at}  ${what}${tests === 0 ? ' (no test reaches it)' : ''}\n      ${code}`);
+}

@@ -1,0 +1,35 @@
+// One compiled test file in a process of its own, with all that it starts.
+import { spawn } from 'node:child_process';
+import { sandbox } from './sandbox.mjs';
+
+/**
+ * @param {string} file of the sandbox
+ * @param {{ limitMs: number, coverage?: string }} options `coverage`: a folder for what V8 has seen run
+ * @returns {Promise<{ passed: boolean, ms: number, timedOut: boolean }>}
+ */
+export function runTest(file, { limitMs, coverage }) {
+  const began = Date.now();
+  const env = { ...process.env, TAP_BAIL: '1', TAP_TIMEOUT: String(Math.ceil(limitMs / 1000)), ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }) };
+  // A group of its own: a test that is ended leaves no server behind.
+  const child = spawn(process.execPath, [file], { cwd: sandbox, stdio: 'ignore', env, detached: true });
+  return new Promise((resolve) => {
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      stop(child.pid);
+    }, limitMs);
+    child.on('exit', (code) => {
+      clearTimeout(timer);
+      stop(child.pid);
+      resolve({ passed: code === 0 && !timedOut, ms: Date.now() - began, timedOut });
+    });
+  });
+}
+
+function stop(group) {
+  try {
+    process.kill(-group, 'SIGKILL');
+  } catch {
+    // nobody of it is left
+  }
+}

@@ -1,0 +1,78 @@
+// monolith models serve and unserve: works on the data folder, with or without a server running on it. A running server sees
+// the change within a second.
+
+import { existsSync } from 'node:fs';
+import type { Actor } from '../accounts/audit.js';
+import { LmdbAuditLog } from '../accounts/lmdb-audit-log.js';
+import type { Config } from '../config/settings.js';
+import { MAX_IDLE_MINUTES } from '../config/kinds.js';
+import { FileFacts } from '../engine/file-facts.js';
+import { ApiError } from '../errors.js';
+import { Hub, withHubModels } from '../hub/hub.js';
+import { HUB_SCHEME } from '../hub/model-ref.js';
+import { LmdbServedModels } from '../operator/lmdb-served-models.js';
+import { serveFetched } from '../operator/serve-fetched.js';
+import type { ServedModelRow } from '../operator/served-model-store.js';
+import { configuredModels, loadOptions } from '../service/engine-settings.js';
+import { availableMemory, totalMemory } from '../shared/machine-memory.js';
+import { databasePath, openStore } from '../storage/lmdb-store.js';
+import { noWords, UsageError } from './output.js';
+
+const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
+
+/** What operators have served beside the settings; nothing where there is no data folder yet. */
+export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
+  if (!existsSync(databasePath(config.data_dir))) return new Map();
+  return await withServed(config, (served) => served.all());
+}
+
+/** `serve NAME MODEL` or `unserve NAME`. Throws UsageError. */
+export async function changeServed(config: Config, action: string, words: readonly string[], values: ReadonlyMap<string, string>): Promise<number> {
+  const [name, ...others] = words;
+  if (action !== 'serve' && action !== 'unserve') throw new UsageError(`models: expected serve or unserve, not "${action}"`);
+  if (name === undefined) throw new UsageError(`models: ${action} needs a name`);
+  return await withServed(config, async (served) => {
+    if (action === 'unserve') {
+      noWords(others);
+      const source = (await served.all()).get(name)?.source ?? null;
+      if (!await served.remove(name, { actor: ACTOR, action: 'model.unserved', detail: { model: source } })) throw new UsageError(`models: "${name}" is not served by "monolith models serve"`);
+      process.stdout.write(`${name} is served no more; what runs goes on to its end\n`);
+      return 0;
+    }
+    const [model, ...more] = others;
+    noWords(more);
+    if (model === undefined) throw new UsageError('models: serve needs a name and a model, such as "monolith models serve small OWNER/REPO:Q4_K_M"');
+    const minutes = values.get('--idle-minutes');
+    const idleMinutes = minutes === undefined ? null : Number(minutes);
+    if (idleMinutes !== null && !(idleMinutes > 0 && idleMinutes <= MAX_IDLE_MINUTES)) throw new UsageError(`models: --idle-minutes takes a number up to ${MAX_IDLE_MINUTES}`);
+    const displayName = values.get('--display-name');
+    if (displayName !== undefined && (displayName === '' || displayName.length > 128)) throw new UsageError('models: --display-name takes 1 to 128 characters');
+    try {
+      const { source } = await serveFetched({ name, model, displayName, idleMinutes }, {
+        store: served, hub: new Hub(config), fileFacts: new FileFacts(loadOptions(config)), taken: await taken(config),
+        memory: { total: totalMemory(), available: availableMemory() },
+      }, ACTOR);
+      process.stdout.write(`${name} serves ${source}: within a second where a server runs, and from every start on\n`);
+      return 0;
+    } catch (error) {
+      if (error instanceof ApiError) throw new UsageError(`models: ${error.message}`, error);
+      throw error;
+    }
+  });
+}
+
+async function withServed<T>(config: Config, work: (served: LmdbServedModels) => Promise<T>): Promise<T> {
+  const store = await openStore(config.data_dir);
+  try {
+    return await work(new LmdbServedModels(store, new LmdbAuditLog(store)));
+  } finally {
+    await store.close();
+  }
+}
+
+/** Names of the settings that this command sees; a server with others says so in its log. */
+async function taken(config: Config): Promise<Set<string>> {
+  const { model } = await withHubModels(config, { fetches: false });
+  const there = { ...config, model: model.filter(({ path }) => !path.startsWith(HUB_SCHEME)) };
+  return new Set([...configuredModels(there).map(({ id }) => id), ...model.map(({ name }) => name), ...Object.keys(config.models.aliases)]);
+}

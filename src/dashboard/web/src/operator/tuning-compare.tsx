@@ -1,0 +1,43 @@
+// Two tuning runs beside each other: what each was to reach, what it found, and both fronts in one picture.
+import type { ReactNode } from 'react';
+import type { TuneRun } from '../../../../wire/tuning.js';
+import { Panel } from '../components/page.js';
+import { Notice } from '../components/states.js';
+import { Table } from '../components/table.js';
+import { dateTime } from '../format.js';
+import { FrontChart } from './front-chart.js';
+import { OUTCOMES } from './tuning-run.js';
+import { gainText, goodputText, loadText, settingsText } from './tuning-view.js';
+
+export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun, TuneRun] }): ReactNode {
+  const names = [one, other].map(({ model, started_at: at }) => `${model}, ${dateTime(at)}`) as [string, string];
+  const rows: { name: string; of: (run: TuneRun) => ReactNode }[] = [
+    { name: 'Objectives', of: ({ objectives }) => objectives.join(', ') },
+    { name: 'Workload', of: ({ workload }) => workload },
+    { name: 'Measurements', of: ({ trials, trial_s: seconds }) => `${trials.length} of ${seconds} s` },
+    { name: 'Outcome', of: ({ result, state }) => (result === null ? state : OUTCOMES[result.outcome]) },
+    { name: 'Settings before', of: ({ before }) => settingsText(before) },
+    { name: 'Goodput before', of: ({ result }) => (result?.current == null ? '–' : goodputText(result.current)) },
+    { name: 'Settings found', of: ({ result }) => (result?.best == null ? '–' : settingsText(result.best.settings)) },
+    { name: 'Load they bear', of: ({ result, load_kind: kind }) => (result?.best == null ? '–' : loadText(kind, result.best.load)) },
+    { name: 'Goodput found', of: ({ result }) => (result?.best == null ? '–' : goodputText(result.best)) },
+    { name: 'Gain', of: ({ result }) => gainText(result?.gain ?? null) ?? '–' },
+  ];
+  const alike = one.model === other.model && one.objectives.join() === other.objectives.join() && one.workload === other.workload && one.load_kind === other.load_kind;
+  return (
+    <Panel title="Two runs compared">
+      <div className="tuning-run">
+        {!alike && <Notice tone="warn">They differ in model, objectives, workload or load: figures of the one do not follow from the other's settings alone.</Notice>}
+        <Table
+          caption="Two runs compared" rows={rows} rowKey={({ name }) => name}
+          columns={[
+            { key: 'name', header: '', heading: true, cell: ({ name }) => name },
+            { key: 'one', header: names[0], cell: ({ of }) => of(one) },
+            { key: 'other', header: names[1], cell: ({ of }) => of(other) },
+          ]}
+        />
+        <FrontChart runs={[{ label: names[0], run: one }, { label: names[1], run: other }]} />
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,200 @@
+// What a server elsewhere says of its answer, in whatever order its format has, as our events in the order they must have:
+// `started` before all, one call at a time, ends last, when it is known what was used. Event-loop thread only.
+import { performance } from 'node:perf_hooks';
+import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
+import { notUnderstood } from './fault.js';
+
+/** As a server tells it; what it does not tell is undefined. */
+export interface ToldUsage {
+  promptTokens?: number | undefined;
+  cachedTokens?: number | undefined;
+  completionTokens?: number | undefined;
+  reasoningTokens?: number | undefined;
+}
+
+export interface AnswerFacts {
+  readonly n: number;
+  readonly stop: readonly string[];
+  /** Calls that may be told; further ones are dropped. */
+  readonly maxCalls: number;
+  readonly estimatedPrompt: number;
+}
+
+interface Choice {
+  tokens: number;
+  reasoningTokens: number;
+  /** Of everything, and of reasoning: by these shares are told where only a sum is. */
+  characters: number;
+  reasoningCharacters: number;
+  calls: number;
+  complete: number;
+  malformed: boolean;
+  /** The server's name of the open call; undefined: none is open. */
+  open: string | number | undefined;
+  arguments: string;
+  /** The open call, and those behind it, are not told. */
+  dropped: boolean;
+  end: { reason: EndReason; stopString: string | null } | null;
+}
+
+export class AnswerEvents {
+  readonly #choices: Choice[];
+  readonly #usage: ToldUsage = {};
+  readonly #sentAt = performance.now();
+  #firstAt = 0;
+  #begun = false;
+  #over = false;
+
+  /** `emit` is told the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come. */
+  constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void) {
+    this.#choices = Array.from({ length: facts.n }, () => ({ tokens: 0, reasoningTokens: 0, characters: 0, reasoningCharacters: 0, calls: 0, complete: 0, malformed: false, open: undefined, arguments: '', dropped: false, end: null }));
+  }
+
+  /** Strings that end it. */
+  get stop(): readonly string[] { return this.facts.stop; }
+
+  /** Something was told: it cannot begin again. */
+  get begun(): boolean { return this.#begun; }
+
+  text(index: number, section: 'content' | 'reasoning', text: string, logprobs: TokenLogprob[] | null = null): void {
+    if (text === '' && !logprobs?.length) return;
+    const choice = this.#running(index);
+    this.#begin();
+    this.#closeCall(index, choice, true);
+    const tokens = logprobs?.length ?? 1;
+    choice.tokens += tokens;
+    choice.characters += text.length;
+    if (section === 'reasoning') {
+      choice.reasoningTokens += tokens;
+      choice.reasoningCharacters += text.length;
+    }
+    this.emit({ type: 'text', choice: index, section, text, tokens, logprobs });
+  }
+
+  /** `key`: what the server calls it; one it has seen goes on. */
+  call(index: number, key: string | number, name: string): void {
+    const choice = this.#running(index);
+    if (choice.open === key && !choice.dropped) return;
+    if (name === '') throw notUnderstood('with a call of no tool');
+    this.#begin();
+    this.#closeCall(index, choice, true);
+    choice.open = key;
+    choice.characters += name.length;
+    choice.dropped = choice.calls >= this.facts.maxCalls;
+    if (!choice.dropped) this.emit({ type: 'call_started', choice: index, index: choice.calls++, name, tokens: 0 });
+  }
+
+  callArguments(index: number, key: string | number, text: string): void {
+    const choice = this.#running(index);
+    if (choice.open !== key) throw notUnderstood('with arguments of a call that is not open');
+    if (text === '') return;
+    this.#begin();
+    choice.tokens++;
+    choice.characters += text.length;
+    if (choice.dropped) return;
+    choice.arguments += text;
+    this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text, tokens: 1 });
+  }
+
+  /** The last that is said of a choice. `natural`: the model ended it. */
+  ended(index: number, reason: EndReason, stopString: string | null = null): void {
+    const choice = this.#running(index);
+    const natural = reason === 'end_of_turn' || reason === 'tool_calls' || reason === 'stop_string';
+    this.#begin();
+    this.#closeCall(index, choice, natural);
+    const told: EndReason = choice.malformed ? 'malformed_call' : natural && choice.complete > 0 ? 'tool_calls' : reason === 'tool_calls' ? 'end_of_turn' : reason;
+    choice.end = { reason: told, stopString: told === 'stop_string' ? stopString : null };
+  }
+
+  /** What is told again takes the place of what was told before. */
+  usage(told: ToldUsage): void {
+    for (const [name, value] of Object.entries(told) as [keyof ToldUsage, unknown][]) {
+      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) this.#usage[name] = value;
+    }
+  }
+
+  /** Everything has been said. Throws UpstreamFault if a choice has not ended. */
+  finish(): void {
+    if (this.#choices.some(({ end }) => end === null)) throw notUnderstood('without an end');
+    this.#finish();
+  }
+
+  /** It ends here, whatever is still to come. */
+  cut(reason: EndReason): void {
+    if (this.#over) return;
+    for (const [index, choice] of this.#choices.entries()) if (choice.end === null) this.ended(index, reason);
+    this.#finish();
+  }
+
+  #finish(): void {
+    if (this.#over) return;
+    this.#over = true;
+    const { completionTokens: told, promptTokens, cachedTokens, reasoningTokens: toldReasoning } = this.#usage;
+    const sumOf = (of: (choice: Choice) => number): number => this.#choices.reduce((sum, choice) => sum + of(choice), 0);
+    const characters = sumOf((choice) => choice.characters), reasoningCharacters = sumOf((choice) => choice.reasoningCharacters);
+    const total = told ?? sumOf((choice) => choice.tokens);
+    const totalReasoning = toldReasoning ?? (told === undefined ? sumOf((choice) => choice.reasoningTokens) : characters === 0 ? 0 : Math.round(told * reasoningCharacters / characters));
+    const tokens = shares(this.#choices.map((choice) => (told === undefined ? choice.tokens : choice.characters)), total);
+    const reasoning = shares(this.#choices.map((choice) => choice.reasoningCharacters), Math.min(total, totalReasoning));
+    const prompt = promptTokens ?? this.facts.estimatedPrompt;
+    const counted = { promptTokens: prompt, cachedTokens: Math.min(prompt, cachedTokens ?? 0), estimated: told === undefined || promptTokens === undefined };
+    const now = performance.now();
+    const timings = { prefillMs: this.#firstAt - this.#sentAt, decodeMs: now - this.#firstAt };
+    for (const [choice, { end, calls }] of this.#choices.entries()) {
+      const { reason, stopString } = end ?? { reason: 'end_of_turn', stopString: null };
+      this.emit({ type: 'finished', choice, reason, stopString, completionTokens: tokens[choice] ?? 0, reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0), calls, timings, counted });
+    }
+  }
+
+  #running(index: number): Choice {
+    const choice = this.#choices[index];
+    if (choice === undefined) throw notUnderstood('with a choice that was not asked for');
+    if (choice.end !== null || this.#over) throw notUnderstood('more than its end');
+    this.onToken();
+    return choice;
+  }
+
+  #begin(): void {
+    if (this.#begun) return;
+    this.#begun = true;
+    this.#firstAt = performance.now();
+    const { promptTokens, cachedTokens } = this.#usage;
+    const prompt = promptTokens ?? this.facts.estimatedPrompt;
+    this.emit({ type: 'started', promptTokens: prompt, cachedTokens: Math.min(prompt, cachedTokens ?? 0), queueMs: this.queueMs });
+  }
+
+  /** `whole`: nothing has cut it off, so what it has must be its arguments. */
+  #closeCall(index: number, choice: Choice, whole: boolean): void {
+    if (choice.open === undefined) return;
+    choice.open = undefined;
+    const text = choice.arguments;
+    choice.arguments = '';
+    if (choice.dropped) return;
+    if (whole && text.trim() === '') this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: '{}', tokens: 0 });
+    const complete = (whole && text.trim() === '') || isObject(text);
+    if (complete) choice.complete++;
+    else choice.malformed ||= whole;
+    this.emit({ type: 'call_finished', choice: index, index: choice.calls - 1, complete, tokens: 0 });
+  }
+}
+
+function isObject(text: string): boolean {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+/** `total` in whole numbers, in proportion to `weights`; without any, all is the first one's. */
+function shares(weights: readonly number[], total: number): number[] {
+  const sum = weights.reduce((all, one) => all + one, 0);
+  let left = total, weightLeft = sum;
+  return weights.map((weight, index) => {
+    const share = weightLeft === 0 ? (index === 0 ? left : 0) : Math.round(left * weight / weightLeft);
+    left -= share;
+    weightLeft -= weight;
+    return share;
+  });
+}

@@ -1,0 +1,64 @@
+// What a wire format of servers elsewhere has to do: write a request, read an answer. Types, and what readers share.
+import type { Upstream } from '../../../config/upstream.js';
+import type { GenerationRequest } from '../../types.js';
+import type { AnswerEvents } from '../answer-events.js';
+import { notUnderstood, type UpstreamFault } from '../fault.js';
+
+export interface Asked {
+  readonly request: GenerationRequest;
+  /** The cap of each choice; null: the server's own. */
+  readonly cap: number | null;
+  /** Where a format cannot do without one. */
+  readonly maxOutputTokens: number;
+  readonly upstream: Upstream;
+}
+
+/** A JSON object; without the model, which each server calls its own way. */
+export type Body = Record<string, unknown>;
+
+export interface UpstreamApi {
+  /** Below the server's address. */
+  readonly path: string;
+  /** Throws ApiError 422 for what the format cannot say. */
+  body(asked: Asked): Body;
+  headers(key: string): Record<string, string>;
+  reader(answer: AnswerEvents, fault: (error: unknown) => UpstreamFault): AnswerReader;
+}
+
+/** Reads one answer. Throws UpstreamFault. */
+export interface AnswerReader {
+  event(name: string | null, data: string): void;
+  /** Of a server that does not stream. */
+  whole(answer: unknown): void;
+  /** The stream is over. */
+  end(): void;
+}
+
+export type Json = Readonly<Record<string, unknown>>;
+
+export const objectIn = (value: unknown): Json => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Json : {});
+export const listIn = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+export const textIn = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const numberIn = (value: unknown): number | undefined => (typeof value === 'number' && Number.isFinite(value) ? value : undefined);
+/** The number of a choice, a call or a block. */
+export const placeIn = (value: unknown): number => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0);
+
+/** The object of an event's data. Throws UpstreamFault. */
+export function parsed(data: string): Json {
+  let value: unknown;
+  try {
+    value = JSON.parse(data);
+  } catch {
+    throw notUnderstood('with what is not JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notUnderstood('with what is no object');
+  return value as Json;
+}
+
+export const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
+
+/** Without what is undefined. */
+export function given(fields: Body): Body {
+  for (const name of Object.keys(fields)) if (fields[name] === undefined) delete fields[name];
+  return fields;
+}

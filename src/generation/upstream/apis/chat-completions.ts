@@ -1,0 +1,71 @@
+// Answers in the chat completions form, streamed or whole. Reasoning comes as `reasoning_content` (llama-server, SGLang,
+// DeepSeek, older vLLM) or `reasoning` (vLLM, Ollama, OpenRouter). One per answer. Event-loop thread only.
+import type { AnswerEvents } from '../answer-events.js';
+import type { UpstreamFault } from '../fault.js';
+import { bearer, listIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Json, type UpstreamApi } from './api.js';
+import { endOf, logprobOf, usageIn } from './chat-parts.js';
+import { chatBody } from './chat-request.js';
+
+export const chatCompletions: UpstreamApi = {
+  path: '/chat/completions', body: chatBody, headers: bearer,
+  reader: (answer, fault) => new ChatReader(answer, fault),
+};
+
+class ChatReader implements AnswerReader {
+  /** The newest call of each choice. Some servers number every call 0 and tell them apart by their ids alone. */
+  readonly #calls = new Map<number, { key: number; number: number | null; id: string }>();
+
+  constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
+
+  event(_name: string | null, data: string): void {
+    if (data === '[DONE]') this.answer.finish();
+    else this.#piece(parsed(data), 'delta');
+  }
+
+  whole(answer: unknown): void {
+    this.#piece(objectIn(answer), 'message');
+    this.answer.finish();
+  }
+
+  end(): void {
+    this.answer.finish();
+  }
+
+  #piece(piece: Json, holder: 'delta' | 'message'): void {
+    if (piece['error'] != null) throw this.fault(piece['error']);
+    if (piece['usage'] != null) this.answer.usage(usageIn(piece['usage']));
+    for (const entry of listIn(piece['choices'])) {
+      const choice = objectIn(entry);
+      const index = placeIn(choice['index']);
+      this.#content(index, objectIn(choice[holder]), choice);
+      if (choice['finish_reason'] == null) continue;
+      const { reason, stopString } = endOf(choice['finish_reason'], choice['stop_reason'] ?? choice['matched_stop'], this.answer.stop);
+      this.answer.ended(index, reason, stopString);
+    }
+  }
+
+  #content(index: number, delta: Json, choice: Json): void {
+    const reasoning = textIn(delta['reasoning_content']) || textIn(delta['reasoning']);
+    if (reasoning !== '') this.answer.text(index, 'reasoning', reasoning);
+    const content = textIn(delta['content']) || textIn(delta['refusal']);
+    const logprobs = listIn(objectIn(choice['logprobs'])['content']);
+    if (content !== '') this.answer.text(index, 'content', content, logprobs.length === 0 ? null : logprobs.map(logprobOf));
+    for (const [at, entry] of listIn(delta['tool_calls']).entries()) this.#call(index, objectIn(entry), at);
+  }
+
+  /** A piece with a name begins a call, unless it is the newest one's again; one without goes on with the newest. */
+  #call(index: number, call: Json, at: number): void {
+    const { name, arguments: given } = objectIn(call['function']);
+    const newest = this.#calls.get(index);
+    const number = typeof call['index'] === 'number' ? placeIn(call['index']) : null;
+    const id = textIn(call['id']);
+    const isSame = newest !== undefined && (number ?? newest.number ?? at) === (newest.number ?? at) && (id === '' || id === newest.id);
+    if (!isSame) {
+      const key = (newest?.key ?? -1) + 1;
+      this.#calls.set(index, { key, number, id });
+      this.answer.call(index, key, textIn(name));
+    }
+    const text = typeof given === 'object' && given !== null ? JSON.stringify(given) : textIn(given);
+    if (text !== '') this.answer.callArguments(index, this.#calls.get(index)?.key ?? 0, text);
+  }
+}

@@ -1,0 +1,58 @@
+// What the chat form shares with the form for plain prompts: sampling, log-probabilities, usage, reasons of ends. Pure.
+import { apiError } from '../../../errors.js';
+import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';
+import type { ToldUsage } from '../answer-events.js';
+import { notUnderstood } from '../fault.js';
+import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.js';
+
+/** Only what was asked for: of the rest the server has its own idea. */
+export function samplingFields({ sampling, stop, n, ...request }: GenerationRequest): Body {
+  return {
+    temperature: sampling.temperature, top_p: sampling.topP, top_k: sampling.topK, min_p: sampling.minP,
+    repetition_penalty: sampling.repetitionPenalty, frequency_penalty: sampling.frequencyPenalty, presence_penalty: sampling.presencePenalty,
+    seed: sampling.seed === undefined ? undefined : Number(BigInt.asIntN(53, sampling.seed)),
+    logit_bias: sampling.logitBias === undefined || sampling.logitBias.length === 0 ? undefined : Object.fromEntries(sampling.logitBias.map(({ token, bias }) => [token, bias])),
+    stop: stop.length === 0 ? undefined : stop,
+    n: n === 1 ? undefined : n,
+    min_tokens: request.minTokens === undefined || request.minTokens === 0 ? undefined : request.minTokens,
+    stop_token_ids: request.stopTokens === undefined || request.stopTokens.length === 0 ? undefined : request.stopTokens,
+    ignore_eos: request.ignoreEos ? true : undefined,
+  };
+}
+
+/** Throws ApiError for what needs the model's own arithmetic. */
+export function refuseOwnArithmetic(request: GenerationRequest): void {
+  if (request.promptLogprobs != null) throw apiError('unsupported_feature', 'prompt_logprobs is not offered for this model: it runs elsewhere.', 'prompt_logprobs');
+  if (request.returnTokens === true) throw apiError('unsupported_feature', 'return_token_ids is not offered for this model: it runs elsewhere.', 'return_token_ids');
+}
+
+export function usageIn(value: unknown): ToldUsage {
+  const usage = objectIn(value);
+  return {
+    promptTokens: numberIn(usage['prompt_tokens']), completionTokens: numberIn(usage['completion_tokens']),
+    cachedTokens: numberIn(objectIn(usage['prompt_tokens_details'])['cached_tokens']) ?? numberIn(usage['prompt_cache_hit_tokens']),
+    reasoningTokens: numberIn(objectIn(usage['completion_tokens_details'])['reasoning_tokens']) ?? numberIn(usage['reasoning_tokens']),
+  };
+}
+
+/** `stop_reason`: vLLM's and SGLang's name of the stop string (or token) that was met. */
+export function endOf(reason: unknown, met: unknown, stop: readonly string[]): { reason: EndReason; stopString: string | null } {
+  switch (reason) {
+    case 'stop': case 'eos': return typeof met === 'string' && stop.includes(met) ? { reason: 'stop_string', stopString: met } : { reason: 'end_of_turn', stopString: null };
+    case 'tool_calls': case 'function_call': return { reason: 'tool_calls', stopString: null };
+    case 'length': case 'content_filter': return { reason: 'max_tokens', stopString: null };
+    case 'repetition': return { reason: 'repetition', stopString: null };
+    default: throw notUnderstood('with an end of no known reason');
+  }
+}
+
+export const logprobOf = (value: unknown): TokenLogprob => {
+  const entry = objectIn(value);
+  return { ...one(entry), top: listIn(entry['top_logprobs']).map((other) => one(objectIn(other))) };
+};
+
+function one(entry: Json): { token: string; bytes: number[]; logprob: number } {
+  const token = textIn(entry['token']);
+  const bytes = listIn(entry['bytes']).filter((byte): byte is number => typeof byte === 'number');
+  return { token, bytes: bytes.length > 0 ? bytes : [...Buffer.from(token)], logprob: numberIn(entry['logprob']) ?? -9999 };
+}

@@ -1,0 +1,108 @@
+// A request in the chat completions form: for vLLM, SGLang, llama-server, Ollama, TensorRT-LLM and hosted models. Pure.
+import type { Upstream } from '../../../config/upstream.js';
+import type { Content, GenerationRequest, ImagePart, Message, OutputFormat, ReasoningEffort } from '../../types.js';
+import { given, type Asked, type Body } from './api.js';
+import { refuseOwnArithmetic, samplingFields } from './chat-parts.js';
+
+export function chatBody({ request, cap, upstream }: Asked): Body {
+  refuseOwnArithmetic(request);
+  return given({
+    messages: request.messages.flatMap((message) => chatMessages(message, upstream.thinking_field)),
+    stream: true, stream_options: { include_usage: true },
+    ...samplingFields(request),
+    [upstream.cap_field]: cap ?? undefined,
+    ...(request.topLogprobs === null ? {} : { logprobs: true, top_logprobs: request.topLogprobs }),
+    ...toolFields(request),
+    ...formatFields(request.format, upstream.structured_outputs),
+    ...effortFields(request.effort, upstream.thinking),
+    ...(request.continueFinal ? { continue_final_message: true, add_generation_prompt: false } : {}),
+  });
+}
+
+function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest): Body {
+  if (tools.length === 0) return {};
+  const { mode, allowed } = toolChoice;
+  // A choice among some is told by showing those alone: few servers know the word for it.
+  const shown = allowed === null ? tools : tools.filter(({ name }) => allowed.includes(name));
+  const only = mode === 'required' && shown.length === 1 ? shown[0] : undefined;
+  return {
+    tools: shown.map(({ name, description, parameters, strict }) => ({
+      type: 'function', function: given({ name, description: description ?? undefined, parameters: parameters ?? { type: 'object', properties: {} }, strict: strict ? true : undefined }),
+    })),
+    tool_choice: only === undefined ? mode : { type: 'function', function: { name: only.name } },
+    ...(parallelToolCalls ? {} : { parallel_tool_calls: false }),
+  };
+}
+
+/** As far as the server holds to it; what is left is checked when the answer has come. */
+export function formatFields(format: OutputFormat, held: Upstream['structured_outputs']): Body {
+  switch (format.type) {
+    case 'text': return {};
+    case 'json_object': return held === 'none' ? {} : { response_format: { type: 'json_object' } };
+    case 'json_schema':
+      if (held === 'none') return {};
+      if (held === 'json_object') return { response_format: { type: 'json_object' } };
+      return { response_format: { type: 'json_schema', json_schema: { name: format.name ?? 'answer', schema: format.schema, strict: true } } };
+    case 'regex': return held === 'vllm' ? { structured_outputs: { regex: format.pattern } } : {};
+    case 'choice': return held === 'vllm' ? { structured_outputs: { choice: format.choices } } : {};
+    case 'grammar': return held === 'vllm' ? { structured_outputs: { grammar: format.grammar } } : held === 'llama-server' ? { grammar: format.grammar } : {};
+  }
+}
+
+/** Whether the server holds an answer to the form by itself. */
+export function isHeld(format: OutputFormat, held: Upstream['structured_outputs']): boolean {
+  if (format.type === 'text') return true;
+  const fields = formatFields(format, held);
+  return format.type === 'json_schema' && held === 'json_object' ? false : Object.keys(fields).length > 0;
+}
+
+/** The levels that servers know. */
+export const LEVELS: Readonly<Record<ReasoningEffort, string>> = { none: 'none', minimal: 'low', low: 'low', medium: 'medium', high: 'high', xhigh: 'high', max: 'high' };
+
+function effortFields(effort: GenerationRequest['effort'], how: Upstream['thinking']): Body {
+  if (effort === null || how === 'none') return {};
+  if (how === 'enable_thinking') return { chat_template_kwargs: { enable_thinking: effort !== 'none' } };
+  return { reasoning_effort: LEVELS[effort === 'enabled' ? 'medium' : effort] };
+}
+
+function chatMessages(message: Message, thinkingField: Upstream['thinking_field']): Body[] {
+  switch (message.role) {
+    case 'system': return [given({ role: 'system', content: message.content, name: message.name })];
+    case 'user': return [given({ role: 'user', content: contentOf(message.content), name: message.name })];
+    case 'assistant': return [given({
+      role: 'assistant', content: message.content, name: message.name,
+      ...(message.reasoning === undefined || message.reasoning === '' || thinkingField === 'none' ? {} : { [thinkingField]: message.reasoning }),
+      tool_calls: message.toolCalls === undefined || message.toolCalls.length === 0 ? undefined
+        : message.toolCalls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } })),
+    })];
+    case 'tool': {
+      // Results are text there; what they show follows as the user's.
+      const { content } = message;
+      const images = typeof content === 'string' ? [] : content.filter((part) => part.type === 'image');
+      return [
+        { role: 'tool', tool_call_id: message.toolCallId, content: textOf(content) },
+        ...(images.length === 0 ? [] : [{ role: 'user', content: contentOf(images) }]),
+      ];
+    }
+  }
+}
+
+export const textOf = (content: Content): string => (typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join(''));
+
+function contentOf(content: Content): string | object[] {
+  if (typeof content === 'string') return content;
+  if (content.every((part) => part.type === 'text')) return textOf(content);
+  return content.map((part) => (part.type === 'text' ? { type: 'text', text: part.text }
+    : { type: 'image_url', image_url: given({ url: dataUrl(part), detail: part.detail === 'low' || part.detail === 'high' ? part.detail : undefined }) }));
+}
+
+/** The picture itself, however it came: a server elsewhere is not sent to fetch it. */
+export function imageData({ source }: ImagePart): { mime: string; data: string } {
+  if (source.kind !== 'loaded') throw new Error('an image that was not loaded');
+  return { mime: `image/${source.image.format}`, data: Buffer.from(source.image.bytes.buffer, source.image.bytes.byteOffset, source.image.bytes.byteLength).toString('base64') };
+}
+
+function dataUrl(part: ImagePart): string {
+  const { mime, data } = imageData(part);
+  return `data:${mime};base64,${data}`;
+}

@@ -1,0 +1,36 @@
+// About how many tokens a prompt has, where nobody here has its vocabulary. Pure.
+import { schemaCharacters } from '../output-format.js';
+import type { Content, GenerationRequest } from '../types.js';
+
+/** UTF-8 bytes of a token: of English about four, of code and of other languages fewer. */
+const BYTES = 3.5;
+/** What a template puts around a message, and around the whole. */
+const OF_A_MESSAGE = 4, OF_ALL = 3, OF_A_TOOL = 12, OF_AN_IMAGE = 1_000;
+
+/** An estimate that may be off by half in either direction. */
+export function estimatedTokens({ raw, messages, tools }: GenerationRequest): number {
+  if (raw !== undefined) return raw.kind === 'tokens' ? raw.tokens.length : Math.max(1, Math.ceil(bytesOf(raw.text + (raw.suffix ?? '')) / BYTES));
+  let bytes = 0, tokens = OF_ALL;
+  for (const message of messages) {
+    tokens += OF_A_MESSAGE + imagesIn(message.content) * OF_AN_IMAGE;
+    bytes += contentBytes(message.content);
+    if (message.role !== 'assistant') continue;
+    bytes += bytesOf(message.reasoning ?? '');
+    for (const { name, arguments: text } of message.toolCalls ?? []) bytes += bytesOf(name) + bytesOf(text);
+  }
+  for (const { name, description, parameters } of tools) {
+    tokens += OF_A_TOOL;
+    bytes += bytesOf(name) + bytesOf(description ?? '') + (parameters === null ? 0 : schemaCharacters(parameters));
+  }
+  return tokens + Math.ceil(bytes / BYTES);
+}
+
+const bytesOf = (text: string): number => Buffer.byteLength(text);
+
+function contentBytes(content: Content | null): number {
+  if (content === null) return 0;
+  if (typeof content === 'string') return bytesOf(content);
+  return content.reduce((sum, part) => sum + (part.type === 'text' ? bytesOf(part.text) : 0), 0);
+}
+
+const imagesIn = (content: Content | null): number => (typeof content === 'string' || content === null ? 0 : content.filter(({ type }) => type === 'image').length);

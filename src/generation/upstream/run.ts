@@ -1,0 +1,211 @@
+// One request on its way: waits for its turn, is sent to a server, and to another where one fails before the first token;
+// then its events until its end, a limit, or nobody wants it any more. Event-loop thread only.
+//
+//   turn ─► server ─► first token ─► … ─► end
+//           fails: another, then the fallback
+import { apiError, type ApiError } from '../../errors.js';
+import type { Asker, Provider, RunningGeneration } from '../provider.js';
+import type { GenerationEvent, GenerationRequest } from '../types.js';
+import { AnswerEvents, type AnswerFacts } from './answer-events.js';
+import type { Body, UpstreamApi } from './apis/api.js';
+import { Attempt } from './attempt.js';
+import { faultOfEvent, noneAvailable, tookTooLong, UpstreamFault } from './fault.js';
+import type { FairSlots } from '../fair-slots.js';
+import { leastBusy, type Server, type UpstreamSettings } from './server.js';
+
+/** What the runs of a model have in common. */
+export interface RunWorld {
+  readonly model: string;
+  readonly servers: readonly Server[];
+  readonly settings: UpstreamSettings;
+  readonly queueWaitMs: number;
+  readonly maxGenerationMs: number;
+  readonly slots: FairSlots;
+  /** The model to ask where no server answers; throws ApiError where that one cannot be asked. Null: there is none. */
+  readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
+  readonly running: Set<UpstreamRun>;
+  tell(news: UpstreamNews): void;
+  /** Whose turn it is of servers that have as little to do. */
+  turn(): number;
+}
+
+/** For the log. Words of servers are cut of secrets. */
+export type UpstreamNews =
+  | { type: 'failed'; model: string; server: string; kind: UpstreamFault['kind']; status: number | null; reason: string; again: boolean }
+  | { type: 'shut' | 'open'; model: string; server: string }
+  | { type: 'fallback'; model: string; to: string };
+
+export interface RunAsked {
+  readonly request: GenerationRequest;
+  readonly facts: AnswerFacts;
+  readonly asker: Asker;
+  api(server: Server): { api: UpstreamApi; body: Body };
+}
+
+/** Before the first further attempt at the same server. */
+const AGAIN_MS = 50;
+
+export class UpstreamRun implements RunningGeneration {
+  readonly #leaving = new AbortController();
+  #attempt: Attempt | null = null;
+  #answer: AnswerEvents | null = null;
+  #other: RunningGeneration | null = null;
+  #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
+  #over = false;
+  #queued = false;
+  #queueMs = 0;
+  #clock: NodeJS.Timeout | undefined;        // the first token, then the next one
+  #limit: NodeJS.Timeout | undefined;
+
+  constructor(private readonly world: RunWorld, private readonly asked: RunAsked, private readonly onEvent: (event: GenerationEvent) => void) {}
+
+  /** Throws ApiError if too many wait already. */
+  start(): this {
+    const { world } = this;
+    world.running.add(this);
+    const begun = performance.now();
+    const wait = setTimeout(() => this.#queueTimeout(), world.queueWaitMs);
+    this.#queued = true;
+    void world.slots.run({ organization: this.asked.asker.organization, signal: this.#leaving.signal }, 1, async () => {
+      clearTimeout(wait);
+      this.#queued = false;
+      this.#queueMs = performance.now() - begun;
+      this.#limit = setTimeout(() => this.#end(tookTooLong('first')), world.maxGenerationMs);
+      await this.#serve();
+    }).catch((error: unknown) => this.#fail(error)).finally(() => {
+      clearTimeout(wait);
+      this.#stop();
+    });
+    return this;
+  }
+
+  cancel(): void {
+    this.#stop();
+    this.#other?.cancel();
+  }
+
+  /** The server shuts down: what has begun ends here as it is. Who answers instead has its own end. */
+  drain(): void {
+    this.#end(apiError('shutting_down', 'The server is shutting down.', null));
+  }
+
+  #end(notBegun: unknown): void {
+    if (this.#over || this.#other !== null) return;
+    if (this.#answer?.begun !== true) return this.#fail(notBegun);
+    try {
+      this.#answer.cut('time_limit');
+    } finally {
+      this.#stop();
+    }
+  }
+
+  #stop(): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#clock);
+    clearTimeout(this.#limit);
+    this.world.running.delete(this);
+    this.#attempt?.giveUp();
+    this.#settle?.(null);
+    if (this.#queued) this.#leaving.abort();
+  }
+
+  #queueTimeout(): void {
+    if (this.#over || !this.#queued) return;
+    this.#stop();
+    this.onEvent({ type: 'failed', code: 'queue_timeout', message: 'it waited too long', retryAfterMs: undefined });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#over) return;
+    this.#stop();
+    const told: ApiError = error instanceof UpstreamFault ? error.told : isApiError(error) ? error : apiError('model_error', 'The model failed on this request.', null, { cause: error });
+    this.onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
+  }
+
+  /** Attempts until one goes well, or none is left. */
+  async #serve(): Promise<void> {
+    const { world } = this;
+    const { servers, settings } = world;
+    const tried = new Set<Server>();
+    let fault: UpstreamFault | Error | null = null;
+    this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
+    for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
+      const server = leastBusy(servers, tried, world.turn());
+      if (server === null) break;
+      if (tried.has(server)) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS * 2 ** (attempt - 1)));
+      tried.add(server);
+      if (this.#over) return;
+      const failed = await this.#try(server, attempt < settings.retries);
+      if (failed === null) return;
+      fault = failed;
+      if (this.#answer?.begun === true || !(failed instanceof UpstreamFault) || !failed.retry) break;
+    }
+    if (this.#over) return;
+    fault ??= noneAvailable(Math.min(...servers.map(({ shutForMs }) => shutForMs)));
+    if (this.#answer?.begun !== true && world.fallback !== null && fault instanceof UpstreamFault && fault.kind !== 'refused') return this.#fallBack(fault);
+    throw fault;
+  }
+
+  /** Null: it is over, well or because nobody wants it. */
+  async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
+    const { asked, world } = this;
+    const { request } = asked;
+    const { api, body } = asked.api(server);
+    const fault = await new Promise<UpstreamFault | Error | null>((resolve) => {
+      this.#settle = resolve;
+      const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token());
+      const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
+      this.#attempt = new Attempt({
+        path: server.path + api.path, headers: server.headers, body: JSON.stringify({ model: server.settings.model ?? world.model, ...body }),
+        maxEventBytes: world.settings.max_event_bytes, maxAnswerBytes: world.settings.max_answer_bytes, secrets: server.secrets, promptParam: request.promptParam,
+      }, reader, resolve);
+      server.take();
+      this.#attempt.send(server.pool);
+    });
+    this.#attempt?.giveUp();
+    const well = this.#answer?.begun === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
+    const changed = server.release(well || (fault instanceof UpstreamFault && fault.kind === 'refused') ? 'well' : fault instanceof UpstreamFault && fault.blames ? 'badly' : 'neither');
+    if (changed !== null) world.tell({ type: changed, model: world.model, server: server.name });
+    if (fault instanceof UpstreamFault && fault.kind !== 'refused') {
+      world.tell({ type: 'failed', model: world.model, server: server.name, kind: fault.kind, status: fault.told.upstreamStatus ?? null, reason: fault.told.message, again: again && fault.retry && this.#answer?.begun !== true });
+    }
+    return fault;
+  }
+
+  /** Something of the answer has come: from now on it must go on. */
+  #token(): void {
+    if (this.#answer?.begun === true) {
+      this.#clock?.refresh();
+      return;
+    }
+    clearTimeout(this.#clock);
+    this.#clock = setTimeout(() => this.#settle?.(tookTooLong('next')), this.world.settings.idle_ms);
+  }
+
+  /** Another model answers instead; if that cannot be asked either, what was wrong here is told. */
+  async #fallBack(fault: UpstreamFault): Promise<void> {
+    const { asked, world } = this;
+    clearTimeout(this.#clock);
+    try {
+      const { model, provider } = await world.fallback!(asked.asker.signal);
+      provider.check(asked.request);
+      const prepared = await provider.prepare(asked.request, asked.asker);
+      if (this.#over) return;
+      let left = prepared.n;
+      await new Promise<void>((resolve) => {
+        this.#settle = () => resolve();
+        this.#other = prepared.start((event) => {
+          if (this.#over) return;
+          this.onEvent(event);
+          if (event.type === 'failed' || (event.type === 'finished' && --left === 0)) resolve();
+        });
+        world.tell({ type: 'fallback', model: world.model, to: model });
+      });
+    } catch {
+      throw fault;
+    }
+  }
+}
+
+const isApiError = (error: unknown): error is ApiError => error instanceof Error && error.name === 'ApiError';

@@ -1,0 +1,156 @@
+// A model that runs elsewhere, as a provider: its prompts are estimated until a server has counted them. One per model and
+// answering thread; of requests it holds those under way, to end them. Event-loop thread only.
+import { createHash } from 'node:crypto';
+import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
+import type { Upstream } from '../../config/upstream.js';
+import type { CatalogModel } from '../../engine/catalog.js';
+import { apiError } from '../../errors.js';
+import { shareOf } from '../../shared/thread-count.js';
+import type { TokenCount } from '../../shared/token-count.js';
+import type { UpstreamMeter } from '../../telemetry/types.js';
+import { VERSION } from '../../version.js';
+import { FairSlots } from '../fair-slots.js';
+import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
+import type { GenerationEvent, GenerationRequest } from '../types.js';
+import { completions } from './apis/all.js';
+import type { Asked, Body, UpstreamApi } from './apis/api.js';
+import { isHeld } from './apis/chat-request.js';
+import { estimatedTokens } from './estimate.js';
+import { checkable, checked } from './format-check.js';
+import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
+import { Server, type UpstreamSettings } from './server.js';
+
+export interface UpstreamOptions {
+  readonly settings: UpstreamSettings;
+  readonly queueWaitMs: number;
+  readonly queueMax: number;
+  readonly maxGenerationMs: number;
+  meter(labels: { model: string; server: string }): UpstreamMeter;
+  tell(news: UpstreamNews): void;
+  /** The provider of another model, once it can be asked. Throws ApiError. */
+  other(model: string, signal?: AbortSignal): Promise<Provider>;
+}
+
+/** Until a server has said more. */
+const DEFAULT_CONTEXT = 131_072;
+
+export class UpstreamProvider implements Provider {
+  readonly contextWindow: number;
+  readonly maxOutputTokens: number;
+  readonly fingerprint: string;
+  readonly reasons: boolean;
+  readonly sees: boolean;
+  readonly decodesImages = false;
+  readonly servers: readonly Server[];
+  readonly #upstream: Upstream;
+  readonly #world: RunWorld;
+  #turn = 0;
+
+  constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, meter, tell, other }: UpstreamOptions) {
+    this.#upstream = upstream;
+    this.contextWindow = model.context_window ?? DEFAULT_CONTEXT;
+    this.maxOutputTokens = Math.max(1, Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS));
+    this.reasons = upstream.thinking !== 'none';
+    this.sees = upstream.images;
+    this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, meter));
+    const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join('\n');
+    this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
+    const { fallback } = upstream;
+    this.#world = {
+      model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Set(),
+      slots: new FairSlots(shareOf(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
+      fallback: fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
+      turn: () => this.#turn++,
+    };
+  }
+
+  get running(): number { return this.servers.reduce((sum, { outstanding }) => sum + outstanding, 0); }
+  get waiting(): number { return Math.max(0, this.#world.running.size - this.running); }
+
+  check(request: GenerationRequest): void {
+    if (this.sees) return;
+    for (const { content } of request.messages) {
+      if (typeof content !== 'object' || content === null) continue;
+      for (const part of content) {
+        if (part.type === 'image') throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+      }
+    }
+  }
+
+  async prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
+    const promptTokens = this.#estimate(request);
+    const asked = this.#withDefaults(request);
+    const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens);
+    const cap = request.maxTokens === null && this.model.max_output_tokens === null ? null : maxTokens;
+    const bodies = new Map<UpstreamApi, Body>();
+    const api = (server: Server): { api: UpstreamApi; body: Body } => {
+      const chosen = request.raw === undefined ? server.api : server.settings.api === 'messages' ? refusePlain() : completions;
+      let body = bodies.get(chosen);
+      if (body === undefined) bodies.set(chosen, (body = chosen.body({ request: asked, cap, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream } satisfies Asked)));
+      return { api: chosen, body };
+    };
+    // What a format cannot say is refused before anything is counted.
+    for (const server of this.servers) api(server);
+    const held = isHeld(request.format, this.#upstream.structured_outputs);
+    if (!held) checkable(request.format);
+    const facts = { n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens };
+    return {
+      promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
+      ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
+      start: (onEvent) => {
+        if (request.maxTokens === 0) return nothing(facts, onEvent);
+        const run = new UpstreamRun(this.#world, { request, facts, asker, api }, held ? onEvent : checked(request.format, onEvent, () => run.cancel()));
+        return run.start();
+      },
+    };
+  }
+
+  async count(request: GenerationRequest): Promise<TokenCount> {
+    return this.#estimate(request);
+  }
+
+  /** Ends what runs, as it is. */
+  drain(): void {
+    for (const run of [...this.#world.running]) run.drain();
+  }
+
+  async close(): Promise<void> {
+    for (const run of [...this.#world.running]) run.cancel();
+    await Promise.all(this.servers.map((server) => server.close()));
+  }
+
+  #estimate(request: GenerationRequest): TokenCount {
+    return { tokens: estimatedTokens(request), exact: false };
+  }
+
+  /** What the operator has set of sampling, where the client has not. */
+  #withDefaults(request: GenerationRequest): GenerationRequest {
+    const set = this.model.givenSampling;
+    if (set === undefined || Object.keys(set).length === 0) return request;
+    const { sampling } = request;
+    return {
+      ...request, sampling: {
+        ...sampling, temperature: sampling.temperature ?? set.temperature, topP: sampling.topP ?? set.top_p, topK: sampling.topK ?? set.top_k,
+        minP: sampling.minP ?? set.min_p, repetitionPenalty: sampling.repetitionPenalty ?? set.repetition_penalty,
+      },
+    };
+  }
+}
+
+function refusePlain(): never {
+  throw apiError('unsupported_feature', 'The server this model runs on takes conversations only, no plain prompts.', 'prompt');
+}
+
+/** A request for its prompt alone: a server elsewhere keeps its cache its own way. */
+function nothing({ n, estimatedPrompt }: { n: number; estimatedPrompt: number }, onEvent: (event: GenerationEvent) => void): RunningGeneration {
+  const timer = setImmediate(() => {
+    onEvent({ type: 'started', promptTokens: estimatedPrompt, cachedTokens: 0, queueMs: 0 });
+    for (let choice = 0; choice < n; choice++) {
+      onEvent({
+        type: 'finished', choice, reason: 'max_tokens', stopString: null, completionTokens: 0, reasoningTokens: 0, calls: 0, timings: { prefillMs: 0, decodeMs: 0 },
+        counted: { promptTokens: estimatedPrompt, cachedTokens: 0, estimated: true },
+      });
+    }
+  });
+  return { cancel: () => clearImmediate(timer) };
+}

@@ -1,0 +1,107 @@
+// One recorded request: a span of its own from its arrival to the end of its answer, and below it one for each stretch
+// that it went through. Event-loop thread only.
+//
+//   chat hal-1.0 ├──────────────────────────────────────────────┤   SERVER
+//     prepare     ├─┤                                               INTERNAL, as all below
+//     queue          ├───┤
+//     prefill            ├────────┤
+//     decode                      ├───────────────────────────┤
+import { performance } from 'node:perf_hooks';
+import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api';
+import type { EndedRequest, RequestTrace, TracedRequest, TraceFacts } from '../request-trace.js';
+
+type Api = typeof import('@opentelemetry/api');
+type Known = NonNullable<TraceFacts[string]>;
+
+/** performance.now() → milliseconds since 1970, by the clock as it stands: it may be set while a server runs. */
+const wallClock = (): ((at: number) => number) => {
+  const offset = Date.now() - performance.now();
+  return (at) => at + offset;
+};
+
+export class RequestSpans implements RequestTrace {
+  readonly #clock = wallClock();
+  readonly #context: Context;
+  readonly #facts: Record<string, Known> = {};
+  #ended = false;
+
+  private constructor(private readonly api: Api, private readonly tracer: Tracer, context: Context, private readonly span: Span) {
+    this.#context = api.trace.setSpan(context, span);
+  }
+
+  /** Null if the sampler leaves it out. */
+  static begin(api: Api, tracer: Tracer, context: Context, { method, path, receivedAt, header }: TracedRequest): RequestSpans | null {
+    const startTime = wallClock()(receivedAt);
+    const span = tracer.startSpan(`${method} ${path}`, { kind: api.SpanKind.SERVER, startTime }, context);
+    if (!span.isRecording()) return null;
+    const trace = new RequestSpans(api, tracer, context, span);
+    trace.set({ 'http.request.method': method === 'WEBSOCKET' ? 'GET' : method, 'http.route': path, 'url.path': path, 'url.scheme': 'http', ...addressOf(header('host')) });
+    return trace;
+  }
+
+  get id(): string {
+    return this.span.spanContext().traceId;
+  }
+
+  named(name: string): void {
+    this.span.updateName(name);
+  }
+
+  set(facts: TraceFacts): void {
+    keep(facts, this.#facts);
+  }
+
+  add(name: string, count: number): void {
+    this.#facts[name] = Number(this.#facts[name] ?? 0) + count;
+  }
+
+  append(name: string, value: string): void {
+    const before = this.#facts[name];
+    this.#facts[name] = Array.isArray(before) ? [...before as string[], value] : [value];
+  }
+
+  stretch(name: string, from: number, to: number, facts: TraceFacts = {}, error: string | null = null): void {
+    const span = this.tracer.startSpan(name, { startTime: this.#clock(from), attributes: keep(facts, {}) }, this.#context);
+    if (error !== null) this.#fail(span, error);
+    span.end(this.#clock(Math.max(from, to)));
+  }
+
+  detached(name: string, receivedAt: number): RequestTrace {
+    const span = this.tracer.startSpan(name, { startTime: this.#clock(receivedAt) }, this.#context);
+    return new RequestSpans(this.api, this.tracer, this.#context, span);
+  }
+
+  end({ requestId, status, failure, outcome, organizationId, keyId, method, fields }: EndedRequest): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.set({
+      'http.response.status_code': method === 'BACKGROUND' || status === 0 ? null : status, 'error.type': failure?.code,
+      'monolith.request.id': requestId, 'monolith.outcome': outcome, 'monolith.organization.id': organizationId, 'monolith.key.id': keyId,
+      ...(typeof fields['stream'] === 'boolean' ? { 'monolith.stream': fields['stream'] } : {}),
+    });
+    this.span.setAttributes(this.#facts as Attributes);
+    // A server's span has no error for what was the client's doing (conventions of HTTP spans).
+    if (failure !== null && (failure.status >= 500 || outcome === 'failed')) this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
+    this.span.end(this.#clock(performance.now()));
+  }
+
+  #fail(span: Span, error: string): void {
+    span.setAttribute('error.type', error);
+    span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: error });
+  }
+}
+
+/** Those that are known, into `into`, which it returns. For each span: no lists are made on the way. */
+function keep(facts: TraceFacts, into: Record<string, Known>): Attributes {
+  for (const name in facts) {
+    const value = facts[name];
+    if (value !== null && value !== undefined) into[name] = value;
+  }
+  return into as Attributes;
+}
+
+/** As the client has it: what stands before it may have another. */
+function addressOf(host: string): TraceFacts {
+  const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(host) ?? [];
+  return name === undefined || name === '' ? {} : { 'server.address': name, 'server.port': port === undefined ? null : Number(port) };
+}

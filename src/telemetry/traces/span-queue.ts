@@ -1,0 +1,87 @@
+// Spans on their way to the collector: so many at most, however long it takes to take them. What it does not take is
+// counted and left out; no request waits for it. Event-loop thread only.
+import type { ExportResult } from '@opentelemetry/core';
+import type { ReadableSpan, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace';
+import type { Log } from '../types.js';
+import type { OtelPackages, TraceSettings } from './packages.js';
+
+/** Spans that wait or are being sent: some 3 MB. */
+const MAX_SPANS = 4_096;
+/** Of one message: written in about a millisecond, which is how long it holds the event loop. */
+const BATCH = 128;
+const PAUSE_MS = 1_000;
+/** For one message, all attempts; the end of the process waits no longer either. */
+const EXPORT_MS = 3_000;
+
+/** What became of spans. */
+export interface SpanCounts { sent: number; failed: number; dropped: number }
+
+export class SpanQueue {
+  readonly counts: SpanCounts = { sent: 0, failed: 0, dropped: 0 };
+  readonly processor: SpanProcessor;
+  #waiting = 0;
+  #failing = false;
+  #shutdown: () => Promise<void> = () => Promise.resolve();
+
+  constructor(otel: OtelPackages, { endpoint, headers }: TraceSettings, private readonly log: Log) {
+    const { OTEL_EXPORTER_OTLP_TIMEOUT: timeout, OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: tracesTimeout } = process.env;
+    const exporter = new otel.exporter.OTLPTraceExporter({
+      ...(endpoint === null ? {} : { url: endpoint }),
+      ...(Object.keys(headers).length === 0 ? {} : { headers: { ...headers } }),
+      ...(timeout === undefined && tracesTimeout === undefined ? { timeoutMillis: EXPORT_MS } : {}),
+    });
+    const batches = new otel.sdk.BatchSpanProcessor({
+      exporter: this.#counted(exporter, otel.core.ExportResultCode.SUCCESS),
+      maxQueueSize: MAX_SPANS, maxExportBatchSize: BATCH, scheduledDelayMillis: PAUSE_MS, exportTimeoutMillis: EXPORT_MS + 1_000,
+    });
+    this.processor = {
+      onStart: () => undefined,
+      onEnd: (span) => {
+        if (this.#waiting >= MAX_SPANS) {
+          this.counts.dropped++;
+          return;
+        }
+        this.#waiting++;
+        batches.onEnd(span);
+      },
+      forceFlush: () => batches.forceFlush(),
+      shutdown: () => batches.shutdown(),
+    };
+  }
+
+  onShutdown(shutdown: () => Promise<void>): void {
+    this.#shutdown = shutdown;
+  }
+
+  async close(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => { timer = setTimeout(resolve, EXPORT_MS); });
+    await Promise.race([this.#shutdown().catch(() => undefined), late]);
+    clearTimeout(timer);
+    const { sent, failed, dropped } = this.counts;
+    if (failed + dropped + this.#waiting > 0) this.log.warn({ sent, failed, dropped, left: this.#waiting }, 'some spans of traces were not taken by the collector');
+  }
+
+  #counted(exporter: SpanExporter, success: ExportResult['code']): SpanExporter {
+    return {
+      export: (spans: ReadableSpan[], done: (result: ExportResult) => void) => {
+        exporter.export(spans, (result) => {
+          this.#waiting -= spans.length;
+          const ok = result.code === success;
+          this.counts[ok ? 'sent' : 'failed'] += spans.length;
+          this.#tell(ok, result.error);
+          done(result);
+        });
+      },
+      shutdown: () => exporter.shutdown(),
+    };
+  }
+
+  /** Once each time it begins or ends, however many messages it concerns. */
+  #tell(ok: boolean, error: Error | undefined): void {
+    if (ok !== this.#failing) return;
+    this.#failing = !ok;
+    if (ok) this.log.info({}, 'the collector takes traces again');
+    else this.log.warn({ reason: error?.message ?? 'unknown' }, 'the collector does not take traces: they are left out as long as it does not');
+  }
+}

@@ -1,0 +1,250 @@
+// Models that run on a server of the chat completions form: recorded streams through all three of our formats, what such a
+// server is sent, what becomes of its errors and of what is no answer, who leaves, and limits of time. Over real sockets.
+import t from 'tap';
+import { eventually } from '../../e2e/monolith.js';
+import { error, startGateway, startStandIn, stream, type Say } from '../../support/stand-in.js';
+import { recorded, type Recorded } from './recorded.js';
+
+const KEY = 'sk-upstream-secret-7f3a';
+const HEADER = 'another-secret-91c2';
+const standIn = await startStandIn(stream());
+const gateway = await startGateway(
+  { far: { upstream: { url: standIn.url, model: 'theirs', key: KEY, headers: { 'x-team': HEADER } }, max_output_tokens: 500 } },
+  { upstream: { retries: 0, first_token_ms: 1_500, idle_ms: 500, max_event_bytes: 4_096, max_answer_bytes: 100_000, breaker_failures: 1_000 } },
+);
+t.teardown(async () => {
+  await gateway.close();
+  await standIn.close();
+});
+
+const user = { role: 'user', content: 'Weather?' };
+const tool = { name: 'get_weather', description: 'Weather of a city', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } };
+const now = { name: 'now', parameters: { type: 'object', properties: {} } };
+const tools = [tool, now].map((one) => ({ type: 'function', function: one }));
+const chat = (more: object = {}): object => ({ model: 'far', messages: [user], ...more });
+
+/** What of an answer all formats tell. */
+interface Told { reasoning: string; text: string; calls: [string, object][]; usage: number[]; finish: string }
+
+const events = (text: string): { event: string | null; data: any }[] => text.split('\n\n').filter((one) => /^data: |\ndata: /.test(one)).map((one) => ({
+  event: /^event: (.*)$/m.exec(one)?.[1] ?? null, data: one.endsWith('[DONE]') ? null : JSON.parse(/^data: (.*)$/m.exec(one)?.[1] ?? 'null'),
+}));
+
+async function toldByChat(streamed: boolean): Promise<Told> {
+  const response = await gateway.post('/v1/chat/completions', chat({ tools, ...(streamed ? { stream: true, stream_options: { include_usage: true } } : {}) }));
+  const text = await response.text();
+  if (!streamed) {
+    const { choices: [{ message, finish_reason: finish }], usage } = JSON.parse(text) as any;
+    return { reasoning: message.reasoning_content ?? '', text: message.content ?? '', calls: (message.tool_calls ?? []).map(({ function: one }: any) => [one.name, JSON.parse(one.arguments)]), usage: counts(usage), finish };
+  }
+  const told = { reasoning: '', text: '', finish: '', usage: [] as number[] }, calls: [string, string][] = [];
+  for (const { data } of events(text)) {
+    if (data === null) continue;
+    if (data.usage != null) told.usage = counts(data.usage);
+    for (const { delta, finish_reason: finish } of data.choices) {
+      told.reasoning += delta.reasoning_content ?? '';
+      told.text += delta.content ?? '';
+      for (const call of delta.tool_calls ?? []) (calls[call.index] ??= [call.function.name, ''])[1] += call.function.arguments;
+      told.finish = finish ?? told.finish;
+    }
+  }
+  return { ...told, calls: calls.map(([name, given]) => [name, JSON.parse(given)]) };
+}
+
+const counts = (usage: any): number[] => [usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens_details.cached_tokens, usage.completion_tokens_details.reasoning_tokens];
+
+async function toldByMessages(): Promise<Told> {
+  const { content, usage, stop_reason: stop } = await (await gateway.post('/v1/messages', {
+    model: 'far', max_tokens: 400, messages: [user], tools: [tool, now].map(({ parameters, ...one }) => ({ ...one, input_schema: parameters })),
+  })).json() as any;
+  const of = (type: string, field: string): string => content.filter((one: any) => one.type === type).map((one: any) => one[field]).join('');
+  return {
+    reasoning: of('thinking', 'thinking'), text: of('text', 'text'), calls: content.filter((one: any) => one.type === 'tool_use').map((one: any) => [one.name, one.input]),
+    usage: [usage.input_tokens + usage.cache_read_input_tokens, usage.output_tokens, usage.cache_read_input_tokens, usage.output_tokens_details.thinking_tokens],
+    finish: { end_turn: 'stop', max_tokens: 'length', tool_use: 'tool_calls' }[stop as 'end_turn'],
+  };
+}
+
+async function toldByResponses(): Promise<Told> {
+  const { output, usage, status } = await (await gateway.post('/v1/responses', { model: 'far', input: 'Weather?', tools: [tool, now].map((one) => ({ type: 'function', ...one })) })).json() as any;
+  const calls = output.filter((one: any) => one.type === 'function_call').map((one: any) => [one.name, JSON.parse(one.arguments)]);
+  const parts = (type: string): string => output.filter((one: any) => one.type === type).flatMap((one: any) => one.content ?? []).map((part: any) => part.text).join('');
+  return {
+    reasoning: parts('reasoning'), text: parts('message'), calls, finish: status === 'incomplete' ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop',
+    usage: [usage.input_tokens, usage.output_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens],
+  };
+}
+
+const expected = ({ reasoning, text, calls, usage, finish }: Recorded): object => ({ reasoning, text, calls, usage, finish });
+
+for (const [name, one] of Object.entries(recorded)) {
+  t.test(`${name}: the same through all formats`, async (t) => {
+    standIn.say = stream(...one.lines);
+    t.same(await toldByChat(false), expected(one), 'chat, whole');
+    t.same(await toldByChat(true), expected(one), 'chat, streamed');
+    t.same(await toldByMessages(), expected(one), 'messages');
+    t.same(await toldByResponses(), expected(one), 'responses');
+  });
+}
+
+t.test('a server that does not stream', async (t) => {
+  standIn.say = (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({
+      choices: [{ index: 0, message: { role: 'assistant', content: null, reasoning_content: 'Hm.', tool_calls: [{ id: 'a', type: 'function', function: { name: 'now', arguments: '{}' } }] }, finish_reason: 'tool_calls' }],
+      usage: { prompt_tokens: 3, completion_tokens: 7 },
+    }));
+  };
+  t.same(await toldByChat(true), { reasoning: 'Hm.', text: '', calls: [['now', {}]], usage: [3, 7, 0, 3], finish: 'tool_calls' });
+});
+
+t.test('what it is sent', async (t) => {
+  standIn.say = stream(...recorded['llama-server: text']!.lines);
+  await (await gateway.post('/v1/chat/completions', {
+    model: 'far', temperature: 0.5, top_p: 0.9, seed: 7, stop: ['END'], max_completion_tokens: 1_000, reasoning_effort: 'xhigh', tools, tool_choice: { type: 'function', function: { name: 'now' } },
+    messages: [
+      { role: 'system', content: 'Be brief.' }, user,
+      { role: 'assistant', content: null, reasoning_content: 'A call.', tool_calls: [{ id: 'c1', type: 'function', function: { name: 'now', arguments: '{}' } }] }, { role: 'tool', tool_call_id: 'c1', content: 'noon' },
+    ],
+  })).text();
+  const { path, headers, body } = standIn.heard.at(-1)!;
+  t.equal(path, '/v1/chat/completions');
+  t.match(headers, { authorization: `Bearer ${KEY}`, 'x-team': HEADER });
+  t.match(body, {
+    model: 'theirs', stream: true, stream_options: { include_usage: true }, temperature: 0.5, top_p: 0.9, seed: 7, stop: ['END'], reasoning_effort: 'high', tool_choice: { type: 'function', function: { name: 'now' } },
+    max_tokens: 500, tools: [{ type: 'function', function: { name: 'now' } }],
+    messages: [
+      { role: 'system', content: 'Be brief.' }, { role: 'user', content: 'Weather?' },
+      { role: 'assistant', reasoning_content: 'A call.', tool_calls: [{ id: 'c1', type: 'function', function: { name: 'now', arguments: '{}' } }] }, { role: 'tool', tool_call_id: 'c1', content: 'noon' },
+    ],
+  });
+  t.notOk('top_k' in body || 'min_p' in body, 'nothing that was left open');
+});
+
+t.test('usage that nobody tells is estimated, and said to be', async (t) => {
+  standIn.say = stream(...recorded['llama-server: text']!.lines.filter((one) => typeof one === 'string' || (one as any).usage === undefined));
+  const { usage } = await (await gateway.post('/v1/chat/completions', chat())).json() as any;
+  t.match(usage, { prompt_tokens: 10, completion_tokens: 3 });
+  t.ok(await eventually(() => gateway.logs.some((line) => line.includes('"usage_estimated":true'))));
+  const counted = await gateway.post('/v1/messages/count_tokens', { model: 'far', messages: [user] });
+  t.equal(counted.headers.get('x-token-count'), 'estimate');
+  t.same(await counted.json(), { input_tokens: 10 });
+});
+
+const formats = ['/v1/chat/completions', '/v1/messages', '/v1/responses'] as const;
+const plain = (path: string): object => (path === '/v1/responses' ? { model: 'far', input: 'Hi', store: false } : { model: 'far', max_tokens: 50, messages: [user] });
+
+for (const [upstream, body, status, code, words, headers] of [
+  [400, { error: { message: `bad top_p (asked with ${KEY})`, type: 'BadRequestError' } }, 422, 'invalid_value', /bad top_p \(asked with …\)/],
+  [400, { error: { code: 400, message: 'request (60009 tokens) exceeds the available context size (2048 tokens), try increasing it', type: 'exceed_context_size_error' } }, 400, 'context_length_exceeded', /60009/],
+  [401, { error: { message: `Incorrect API key provided: ${KEY.slice(0, 9)}***` } }, 503, 'model_unavailable', /does not let us/],
+  [404, { error: { message: 'no such model' } }, 503, 'model_unavailable', /does not let us/],
+  [429, { error: 'slow down' }, 503, 'capacity_exhausted', /busy/, { 'retry-after': '7' }],
+  [500, '<html>Internal</html>', 500, 'model_error', /failed on this request/],
+  [302, 'x', 503, 'model_unavailable', /not followed/, { location: 'http://127.0.0.1:1/' }],
+] as const) {
+  t.test(`its ${upstream}`, async (t) => {
+    standIn.say = error(upstream, body as object, headers ?? {});
+    for (const path of formats) {
+      for (const streamed of [false, true]) {
+        const response = await gateway.post(path, { ...plain(path), stream: streamed });
+        const told = await response.json() as any;
+        t.equal(response.status, status, path);
+        t.match(told.error, { code, message: words, details: { upstream_status: upstream } }, path);
+        if (upstream === 429) t.equal(response.headers.get('retry-after'), '7');
+        t.notMatch(JSON.stringify(told), /sk-up/);
+      }
+    }
+  });
+}
+
+const piece = (content: string): string => `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: null }] })}\n\n`;
+const saying = (...texts: string[]): Say => (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(texts.join(''));
+const forever = (text: string): Say => (response) => {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const more = (): void => { while (!response.destroyed && response.write(text)); };
+  response.on('drain', more);
+  more();
+};
+
+for (const [name, say, words] of [
+  ['bad JSON', saying(piece('a'), 'data: {"choices":[}\n\n'), /not JSON/],
+  ['half an event', saying(piece('a'), 'data: {"choices":[{"index":0,"del'), /not JSON/],
+  ['no end', saying(piece('a')), /without an end/],
+  ['an endless line', forever('x'.repeat(1_000)), /too long/],
+  ['an endless event', forever(`data: ${'x'.repeat(1_000)}\n`), /too long/],
+  ['an endless answer', forever(piece('a'.repeat(500))), /more than one answer/],
+  ['an answer that is JSON of another kind', saying('data: [1,2]\n\n'), /no object/],
+  ['arguments of no call', saying('data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}\n\n'), /call of no tool/],
+  ['a choice nobody asked for', saying('data: {"choices":[{"index":4,"delta":{"content":"a"}}]}\n\n'), /not asked for/],
+  ['an error within the stream', saying(piece('a'), `data: {"error":{"message":"out of memory, ${KEY}","code":500}}\n\n`), /failed on this request/],
+  ['a connection that breaks', (response) => { response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a')); setTimeout(() => response.destroy(), 20); }, /broke off/],
+  ['silence between tokens', (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a')), /fell silent/],
+  ['comments instead of tokens', (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a'));
+    const timer = setInterval(() => response.write(': wait\n\n'), 50);
+    response.on('close', () => clearInterval(timer));
+  }, /fell silent/],
+  ['a huge error', (response) => {
+    response.writeHead(500, { 'content-type': 'application/json' });
+    const more = (): void => { while (!response.destroyed && response.write('x'.repeat(10_000))); };
+    response.on('drain', more);
+    more();
+  }, /failed on this request/],
+  ['bytes that are no HTTP', (response) => void response.socket!.end('SSH-2.0-x\r\n\r\n'), /not HTTP|broke off/],
+  ['an encoding', (response) => void response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }).end('x'), /encoding/],
+] as [string, Say, RegExp][]) {
+  t.test(`hostile: ${name}`, async (t) => {
+    standIn.say = say;
+    const response = await gateway.post('/v1/chat/completions', chat());
+    const body = await response.json() as any;
+    t.ok(response.status >= 500, JSON.stringify(body));
+    t.match(body.error.message, words);
+    standIn.say = stream(...recorded['llama-server: text']!.lines);
+    t.equal((await toldByChat(false)).text, 'Hello! Hör', 'and the next is answered');
+  });
+}
+
+t.test('one that does not begin', async (t) => {
+  standIn.say = () => undefined;
+  const { left } = standIn;
+  const begun = Date.now();
+  const response = await gateway.post('/v1/chat/completions', chat({ stream: true }));
+  t.equal(response.status, 503);
+  t.match(await response.json(), { error: { code: 'model_unavailable', message: /did not begin/ } });
+  t.ok(Date.now() - begun >= 1_400);
+  t.ok(await eventually(() => standIn.left === left + 1), 'it is given up there');
+});
+
+for (const streamed of [false, true]) {
+  t.test(`a client that leaves${streamed ? ' a stream' : ''}: the request elsewhere is given up`, async (t) => {
+    const { left } = standIn;
+    const heard = standIn.heard.length;
+    standIn.say = (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const timer = setInterval(() => response.write(piece('a')), 50);
+      response.on('close', () => clearInterval(timer));
+    };
+    const leaving = new AbortController();
+    const answer = gateway.post('/v1/chat/completions', chat({ stream: streamed }), { signal: leaving.signal }).then((response) => response.text()).catch(() => undefined);
+    t.ok(await eventually(() => standIn.heard.length > heard));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    leaving.abort();
+    await answer;
+    t.ok(await eventually(() => standIn.left === left + 1));
+    const { models } = await (await gateway.get('/readyz')).json() as any;
+    t.match(models, [{ name: 'far', state: 'ready', running: 0, waiting: 0 }]);
+  });
+}
+
+t.test('stored responses and chains', async (t) => {
+  standIn.say = stream(...recorded['SGLang: reasoning_content, usage beside the last piece, no [DONE]']!.lines);
+  const first = await (await gateway.post('/v1/responses', { model: 'far', input: 'One?' })).json() as any;
+  await (await gateway.post('/v1/responses', { model: 'far', input: 'Two?', previous_response_id: first.id })).json();
+  t.match(standIn.heard.at(-1)!.body['messages'], [{ role: 'user', content: 'One?' }, { role: 'assistant', content: 'Yes' }, { role: 'user', content: 'Two?' }]);
+  t.match(await (await gateway.get(`/v1/responses/${first.id}`)).json(), { id: first.id, status: 'completed' });
+});
+
+t.test('their keys are in no log', async (t) => {
+  t.ok(gateway.logs.some((line) => line.includes('"upstream_status":401')), 'what they say is');
+  t.notMatch(gateway.logs.join('\n'), new RegExp(`${KEY}|${HEADER}|sk-up`));
+});

@@ -1,0 +1,30 @@
+// Bytes as events: however they are cut, by whatever ends of lines; what is too long ends at its bound.
+import t from 'tap';
+import { EventLines } from '../../../src/generation/upstream/event-lines.js';
+
+const text = ': hello\n\nevent: a\ndata: {"x":"ä€😀"}\n\ndata:1\r\ndata: 2\r\n\r\nid: 7\nretry: 5\n\nevent: b\ndata: \n\ndata: last';
+const expected = [['a', '{"x":"ä€😀"}'], [null, '1\n2'], ['b', ''], [null, 'last']];
+
+function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, string][] {
+  const events: [string | null, string][] = [];
+  const lines = new EventLines(maxBytes, (name, data) => events.push([name, data]), () => new Error('too long'));
+  for (const part of parts) {
+    lines.push(part);
+    part.fill(0);          // the socket's memory is used again
+  }
+  lines.end();
+  return events;
+}
+
+t.test('cut at every byte, and into single bytes', async (t) => {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at <= bytes.length; at++) t.same(read([Buffer.from(bytes.subarray(0, at)), Buffer.from(bytes.subarray(at))]), expected, `cut at ${at}`);
+  t.same(read([...bytes].map((byte) => Buffer.from([byte]))), expected);
+});
+
+t.test('a line, and an event of many lines, that are too long', async (t) => {
+  const small = (count: number, part: string): Buffer[] => Array.from({ length: count }, () => Buffer.from(part));
+  t.throws(() => read(small(101, 'xxxxxxxxxx'), 1_000), /too long/);
+  t.throws(() => read(small(200, 'data: xxxxx\n'), 1_000), /too long/);
+  t.same(read([...small(90, 'data: x\n'), Buffer.from('\n')], 1_000).length, 1);
+});

@@ -1,0 +1,141 @@
+// Several servers of one model: who is asked, who no more, what is tried again and what never, and who answers in their place.
+import t from 'tap';
+import { eventually } from '../../e2e/monolith.js';
+import { error, startGateway, startStandIn, stream, type Say, type StandIn } from '../../support/stand-in.js';
+
+const delta = (content: string, finish: string | null = null): object => ({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] });
+const answers = (text: string): Say => stream(delta(text), delta('', 'stop'), { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } }, '[DONE]');
+const busy = error(503, { error: { message: 'overloaded' } });
+
+const one = await startStandIn(answers('one')), two = await startStandIn(answers('two')), spare = await startStandIn(answers('spare'));
+const gone = 'http://127.0.0.1:9/v1';
+const gateway = await startGateway({
+  pair: { upstream: { servers: [{ url: one.url, weight: 3 }, { url: two.url }] } },
+  half: { upstream: { servers: [{ url: gone }, { url: two.url }] } },
+  last: { upstream: { url: gone, fallback: 'other' } },
+  other: { upstream: { url: spare.url } },
+  lone: { upstream: { url: one.url } },
+  tight: { upstream: { url: one.url } },
+}, { upstream: { retries: 2, breaker_failures: 3, breaker_ms: 400, concurrency: 40, connect_ms: 1_000 }, limits: { concurrency: null, rpm: null }, engine: { queue_wait_ms: 1_000, queue_max: 60 } });
+t.teardown(async () => {
+  await gateway.close();
+  await Promise.all([one, two, spare].map((server) => server.close()));
+});
+
+const ask = (model: string, more: object = {}): Promise<Response> => gateway.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Hi' }], ...more });
+async function said(model: string): Promise<string> {
+  const body = await (await ask(model)).json() as any;
+  return body.choices?.[0].message.content ?? `${body.error.code}`;
+}
+/** So many at once, none answered before all have come. */
+async function held(servers: readonly StandIn[], requests: () => Promise<unknown>[], count: number): Promise<number[]> {
+  const before = servers.map(({ heard }) => heard.length);
+  const release: (() => void)[] = [];
+  const says = servers.map(({ say }) => say);
+  for (const [at, server] of servers.entries()) server.say = (response, heard) => void release.push(() => void says[at]!(response, heard));
+  const sent = requests();
+  await eventually(() => release.length === count);
+  const counts = servers.map(({ heard }, at) => heard.length - before[at]!);
+  for (const go of release) go();
+  for (const [at, server] of servers.entries()) server.say = says[at]!;
+  await Promise.all(sent);
+  return counts;
+}
+
+t.test('weights and what is under way decide', async (t) => {
+  t.same(await held([one, two], () => Array.from({ length: 16 }, () => said('pair')), 16), [12, 4]);
+});
+
+t.test('a server that cannot be reached: the next one, and after some failures it is asked no more', async (t) => {
+  for (let i = 0; i < 8; i++) t.equal(await said('half'), 'two');
+  t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 3, 'three times it was tried');
+  t.equal(gateway.logs.filter((line) => line.includes('asked no more')).length, 1);
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  for (let i = 0; i < 4; i++) t.equal(await said('half'), 'two');
+  t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 4, 'one tried again, and that was all');
+});
+
+t.test('nothing is tried again behind the first token', async (t) => {
+  const before = one.heard.length + two.heard.length;
+  const broken: Say = (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' }).write(`data: ${JSON.stringify(delta('a'))}\n\n`);
+    setTimeout(() => response.destroy(), 20);
+  };
+  one.say = two.say = broken;
+  t.equal(await said('pair'), 'model_error');
+  t.equal(one.heard.length + two.heard.length - before, 1);
+  one.say = answers('one');
+  two.say = answers('two');
+});
+
+t.test('what is the request\'s own fault is tried nowhere else, and blames nobody', async (t) => {
+  const before = one.heard.length + two.heard.length;
+  one.say = two.say = error(400, { error: { message: 'no' } });
+  for (let i = 0; i < 5; i++) t.equal(await said('pair'), 'invalid_value');
+  t.equal(one.heard.length + two.heard.length - before, 5);
+  one.say = answers('one');
+  two.say = answers('two');
+  t.match(await said('pair'), /one|two/, 'and they are asked on');
+});
+
+t.test('one server: asked again, then given a rest, and back when it answers', async (t) => {
+  const before = one.heard.length;
+  let failures = 2;
+  one.say = (response, heard) => (failures-- > 0 ? busy : answers('one'))(response, heard);
+  t.equal(await said('lone'), 'one');
+  t.equal(one.heard.length - before, 3);
+  one.say = busy;
+  t.equal(await said('lone'), 'capacity_exhausted', 'three attempts');
+  const shut = one.heard.length;
+  const response = await ask('lone');
+  t.equal(response.status, 503);
+  t.match(await response.json(), { error: { code: 'model_unavailable', message: /do not answer at the moment/ } });
+  t.equal(one.heard.length, shut, 'nobody asks it now');
+  const { models } = await (await gateway.get('/readyz')).json() as any;
+  t.match(models.find(({ name }: any) => name === 'lone'), { state: 'ready', error: 'none of its servers answers at the moment' });
+  one.say = answers('one');
+  await new Promise((resolve) => setTimeout(resolve, 450));
+  t.equal(await said('lone'), 'one');
+  t.ok(gateway.logs.some((line) => line.includes('answers again')));
+});
+
+t.test('another model in their place, by name', async (t) => {
+  const before = spare.heard.length;
+  t.equal(await said('last'), 'spare');
+  const streamed = await (await ask('last', { stream: true })).text();
+  t.match(streamed, /"model":"last"/);
+  t.match(streamed, /spare[^]*\[DONE\]/);
+  t.equal(spare.heard.length - before, 2);
+  t.ok(gateway.logs.some((line) => line.includes('another model does')));
+  spare.say = error(400, { error: { message: 'no' } });
+  t.equal(await said('last'), 'invalid_value', 'its refusals are told');
+  spare.say = answers('spare');
+});
+
+t.test('no more than so many at once; who waits too long is told', async (t) => {
+  const statuses: number[] = [];
+  const going = async (): Promise<void> => {
+    const response = await ask('tight');
+    await response.text();
+    statuses.push(response.status);
+  };
+  const before = one.heard.length;
+  const waiting: (() => void)[] = [];
+  one.say = (response, heard) => void waiting.push(() => void answers('one')(response, heard));
+  const all = Array.from({ length: 45 }, going);
+  t.ok(await eventually(() => statuses.length === 5), 'five have waited in vain');
+  t.same(statuses, [503, 503, 503, 503, 503]);
+  t.equal(one.heard.length - before, 40);
+  one.say = answers('one');
+  for (const go of waiting) go();
+  await Promise.all(all);
+  t.equal(statuses.filter((status) => status === 200).length, 40);
+});
+
+t.test('the dashboard\'s list of models, metrics', async (t) => {
+  const { data } = await (await gateway.get('/v1/models')).json() as any;
+  t.same(data.map(({ id }: any) => id), ['pair', 'half', 'last', 'other', 'lone', 'tight']);
+  const metrics = await (await gateway.get('/metrics')).text();
+  t.match(metrics, new RegExp(`monolith_upstream_requests_total\\{model="half",server="127.0.0.1:9",outcome="failed"\\} [4-9]`));
+  t.match(metrics, /monolith_upstream_outstanding\{model="pair",server="[^"]+"\} 0/);
+});

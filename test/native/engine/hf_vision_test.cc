@@ -1,0 +1,86 @@
+// Hugging Face folders that see, against the pairs of GGUF files that they were made from: the same tokens, pieces and positions,
+// and bit for bit the same pixels, embeddings and logits; resized as llama.cpp does and as the models' makers do.
+#include <string>
+
+#include "backend/cpu/cpu_backend.h"
+#include "check.h"
+#include "engine/diagnose/debug_vision_logits.h"
+#include "support/vision_folder.h"
+
+namespace monolith {
+namespace {
+
+using namespace testing;
+
+constexpr const char* kPrompt = "Look: <__media__> and <__media__>, which?";
+
+std::vector<DebugImage> pictures() {
+  std::vector<DebugImage> images;
+  for (const char* const name : {"shapes.png", "grey.png"}) {
+    auto picture = vision_picture(name);
+    if (picture) images.push_back({picture->width, picture->height, std::move(picture->rgb)});
+  }
+  return images;
+}
+
+struct Seen {
+  DebugVision vision;
+  std::vector<float> logits;
+};
+
+std::optional<Seen> look(const std::string& what, const std::string& text, const std::string& tower, Backend& backend,
+                         VisionResize resize) {
+  auto vision = debug_vision(text, {}, tower, backend, kPrompt, pictures(), resize);
+  if (!vision) return check::fail(__FILE__, __LINE__, what + ": " + vision.error().message), std::nullopt;
+  auto other = make_cpu_backend({.threads = 2, .arithmetic = Arithmetic::kExact});
+  auto logits = debug_vision_logits(text, **other, {.kv_type = KvType::kF32}, *vision, 1);
+  if (!logits) return check::fail(__FILE__, __LINE__, what + ": " + logits.error().message), std::nullopt;
+  return Seen{std::move(*vision), std::move(logits->logits)};
+}
+
+void compare(const std::string& what, const Seen& want, const Seen& got) {
+  const auto fail = [&](const std::string& stage) { check::fail(__FILE__, __LINE__, what + ": " + stage); };
+  if (want.vision.sequence.size() != got.vision.sequence.size()) return fail("pieces");
+  for (size_t i = 0; i < want.vision.sequence.size(); ++i) {
+    const DebugVisionEntry &a = want.vision.sequence[i], &b = got.vision.sequence[i];
+    if (a.tokens != b.tokens) return fail("tokens");
+    if (a.position != b.position || a.piece.n_rows != b.piece.n_rows || a.piece.bidirectional != b.piece.bidirectional) return fail("places");
+    if (a.pixels_u8_sha256 != b.pixels_u8_sha256) return fail("pixels");
+    if (a.pixels_f32_sha256 != b.pixels_f32_sha256) return fail("colours");
+    if (a.embeddings != b.embeddings) return fail("embeddings");
+  }
+  if (want.logits.empty() || want.logits != got.logits) fail("logits");
+}
+
+}  // namespace
+
+TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
+  if (vision_path("models/gemma3.mmproj.gguf").empty()) return check::skip("no vision vectors at hand: $MONOLITH_VISION (docs/vision.md)");
+  for (const VisionFolder& one : vision_folders()) {
+    const auto cases = vision_cases(one.pair);
+    REQUIRE(cases.has_value());
+    const auto text = GgufFile::open(vision_path("models/" + (*cases)["text_model"].string()));
+    const auto tower = GgufFile::open(vision_path("models/" + (*cases)["mmproj"].string()));
+    REQUIRE(text.ok() && tower.ok());
+    const VisionPairFiles files;
+    write_vision_folder(one, **text, **tower, files);
+    auto backend = make_cpu_backend({.threads = 2, .arithmetic = Arithmetic::kExact});
+    REQUIRE(backend.ok());
+    std::optional<Seen> by_file;
+    for (const VisionResize resize : {VisionResize::kLlamaCpp, VisionResize::kOriginal}) {
+      const bool original = resize == VisionResize::kOriginal;
+      const std::string what = std::string(one.pair) + (original ? ", resized as its makers do" : ", resized as llama.cpp does");
+      const auto want = look(what, files.text(), files.tower(), **backend, resize);
+      const auto got = look(what, files.folder.path(), files.folder.path(), **backend, resize);
+      if (!want || !got) continue;
+      compare(what, *want, *got);
+      // Folders are looked at in this way where nobody says.
+      if (original) by_file = want;
+    }
+    const auto unsaid = debug_vision(files.folder.path(), {}, files.folder.path(), **backend, kPrompt, pictures());
+    if (!unsaid) check::fail(__FILE__, __LINE__, unsaid.error().message);
+    if (unsaid && by_file) compare(std::string(one.pair) + ", unsaid", *by_file, {*unsaid, by_file->logits});
+  }
+}
+
+}  // namespace monolith

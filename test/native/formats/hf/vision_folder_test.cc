@@ -1,0 +1,108 @@
+// What is said of folders whose towers cannot be: every message names file and key, or the tensor. What they compute is in
+// engine/hf_vision_test.cc.
+#include "formats/hf/vision_folder.h"
+
+#include <string>
+
+#include "check.h"
+#include "formats/hf/model_file.h"
+#include "support/hf_folder.h"
+
+namespace monolith {
+namespace {
+
+using namespace testing;
+
+struct Parts {
+  std::string name = "Gemma3ForConditionalGeneration";
+  std::string config = R"("vision_config":{"model_type":"siglip_vision_model","hidden_size":8,"num_hidden_layers":2,"image_size":56,"patch_size":14},)"
+                       R"("mm_tokens_per_image":4)";
+  std::string processor = R"({"size":{"height":56,"width":56},"resample":2})";
+  std::vector<SafetensorData> tensors = {{"model.vision_tower.vision_model.post_layernorm.weight", "F32", {8}, std::string(32, 'a')},
+                                         {"model.vision_tower.vision_model.head.probe", "F32", {8}, std::string(32, 'a')},
+                                         {"model.language_model.norm.weight", "F8_E4M3", {2}, "aa"}};
+};
+
+Result<std::unique_ptr<GgufFile>> opened(const Parts& parts) {
+  const ScratchFolder folder;
+  folder.write("config.json", "{\"architectures\":[" + json_text(parts.name) + "]," + parts.config + "}");
+  if (!parts.processor.empty()) folder.write("preprocessor_config.json", parts.processor);
+  folder.write("model.safetensors", safetensors_of(parts.tensors));
+  auto file = hf::open_vision_folder(folder.path());
+  if (!file) CHECK(file.error().message.starts_with(folder.path()));
+  return file;
+}
+
+void refused(const Parts& parts, const std::string& message) {
+  const auto file = opened(parts);
+  if (file) return check::fail(__FILE__, __LINE__, "not refused: " + message);
+  if (file.error().message.find(message) == std::string::npos) check::fail(__FILE__, __LINE__, message + ": " + file.error().message);
+}
+
+Parts with(std::string Parts::*member, const std::string& from, const std::string& to) {
+  Parts parts;
+  std::string& text = parts.*member;
+  text.replace(text.find(from), from.size(), to);
+  return parts;
+}
+
+}  // namespace
+
+TEST(towers_of_folders_have_the_keys_and_names_of_vision_files) {
+  const auto file = opened({});
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "gemma3");
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.projector.scale_factor")->value_or(0), 2u);
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 3072u);   // the class's, where nobody says
+  CHECK_EQ((*file)->tensors().size(), 1u);   // neither the head for other uses nor the text model's
+  CHECK((*file)->tensor("v.post_ln.weight") != nullptr);
+}
+
+TEST(towers_that_cannot_be_are_named) {
+  refused(with(&Parts::name, "Gemma3ForConditionalGeneration", "Llama4ForConditionalGeneration"),
+          "'architectures' is 'Llama4ForConditionalGeneration', whose vision tower is not read of folders (known: Idefics3");
+  refused(with(&Parts::name, "Gemma3ForConditionalGeneration", "LlavaForConditionalGeneration"),
+          "'vision_config.model_type' is 'siglip_vision_model': a tower of this kind is not read of folders");
+  refused(with(&Parts::config, "\"vision_config\":{", "\"other_config\":{"), "config.json: 'vision_config' is missing");
+  refused(with(&Parts::config, "\"hidden_size\":8", "\"hidden_size\":0"), "'vision_config.hidden_size' is 0, expected an integer");
+  refused(with(&Parts::config, "\"hidden_size\":8", "\"hidden_size\":8,\"hidden_act\":\"relu\""), "'vision_config.hidden_act' is 'relu'");
+  refused(with(&Parts::config, "\"image_size\":56", "\"image_size\":[56,28]"), "'vision_config.image_size' is no square");
+  refused(with(&Parts::processor, "56,", "112,"), "'size' is no square");
+  refused(with(&Parts::processor, "\"resample\":2", "\"resample\":3"), "preprocessor_config.json: 'resample' is not 2");
+  refused(with(&Parts::processor, "\"resample\":2", "\"do_normalize\":false"), "'do_normalize' is false");
+  refused(with(&Parts::processor, "\"resample\":2", "\"image_mean\":[0.5]"), "'image_mean' has not three numbers");
+  Parts parts;
+  parts.processor.clear();
+  refused(parts, "holds no preprocessor_config.json");
+}
+
+TEST(tensors_of_towers_that_cannot_be_are_named) {
+  const std::string at = "model.vision_tower.vision_model.";
+  for (const auto& [tensor, message] : std::vector<std::pair<SafetensorData, std::string>>{
+           {{at + "other.weight", "F32", {8}, std::string(32, 'a')}, "other.weight' is not known of this kind of vision tower"},
+           {{at + "encoder.layers.0.mlp.fc1.weight", "I8", {8, 1}, std::string(8, 'a')}, "has type 'I8'"},
+           {{at + "embeddings.patch_embedding.weight", "F32", {2, 1}, std::string(8, 'a')}, "patches of 14 x 14 pixels"},
+           {{"multi_modal_projector.linear_1.weight", "F32", {1, 1}, std::string(4, 'a')}, "is not known"}}) {
+    Parts parts;
+    parts.tensors.push_back(tensor);
+    refused(parts, message);
+  }
+  // Layers beyond those that count are left out.
+  Parts parts;
+  parts.tensors.push_back({at + "encoder.layers.7.mlp.fc1.bias", "F32", {2}, std::string(8, 'a')});
+  CHECK(opened(parts).ok());
+}
+
+TEST(damaged_settings_of_towers_never_do_harm) {
+  const Parts whole;
+  for (size_t cut = 0; cut < whole.config.size(); cut += 3) {
+    Parts parts;
+    parts.config = whole.config.substr(0, cut) + "7" + whole.config.substr(cut + 1);
+    (void)opened(parts);   // whatever comes of it
+    parts = {};
+    parts.processor = whole.processor.substr(0, cut % whole.processor.size());
+    (void)opened(parts);   // whatever comes of it
+  }
+}
+
+}  // namespace monolith
