@@ -1,6 +1,7 @@
 // OpenTelemetry traces of a real server, as a collector receives them over OTLP/HTTP: every format, where a trace comes from,
 // what is recorded of it, and that a collector that does not answer costs nobody anything.
 import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
 import t from 'tap';
 import { openTracing } from '../../src/telemetry/traces/tracing.js';
 import { startOtlpReceiver, type OtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
@@ -168,6 +169,17 @@ t.test('a traceparent that is none is ignored', async (t) => {
     t.match(root, { parentId: '', traceState: '' }, traceparent);
     t.not(root.traceId, trace);
   }
+  // Two of them are none.
+  const before = receiver.spans.length;
+  await new Promise<void>((resolve, reject) => {
+    const twice = request(`${server.url}/v1/completions`, {
+      method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: [`00-${trace}-${span}-01`, `00-${trace}-${span}-01`] },
+    }, (response) => response.resume().on('end', resolve)).on('error', reject);
+    twice.end(JSON.stringify({ model: 'hal-1.0', prompt: 'x', max_tokens: 1 }));
+  });
+  t.ok(await eventually(() => receiver.spans.length >= before + 5));
+  t.not(receiver.spans.slice(before).find(({ kind }) => kind === SERVER)!.traceId, trace);
+
   // A later version may say more behind what is known of it.
   const later = hex(16);
   await ask(server, '/v1/chat/completions', { messages: [user], max_tokens: 1 }, { traceparent: `01-${later}-${span}-01-more` });
