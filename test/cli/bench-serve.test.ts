@@ -71,6 +71,9 @@ t.test('Ctrl-C: what there is is told and written', async (t) => {
 t.test('what cannot be understood, and servers that do not answer', async (t) => {
   const server = await StandInServer.start({ firstMs: 0, gapMs: 0, instead: (_, response) => response.writeHead(401).end('{"error":{"message":"no such key"}}') !== undefined });
   t.teardown(() => server.close());
+  const closed = await StandInServer.start({ firstMs: 0, gapMs: 0 });
+  const gone = { url: closed.url };
+  await closed.close();
   writeFileSync(join(folder, 'bad.jsonl'), '{"timestamp":1,"input_length":1,"output_length":1}\nnonsense\n');
   const words: [words: string[], said: RegExp][] = [
     [['--concurrency', '4', '--rate', '3'], /--concurrency and --rate contradict/], [['--concurrency', '0'], /--concurrency: "0" is not a whole number of 1 or more/],
@@ -84,7 +87,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   const mistakes: [words: string[], status: number, said: RegExp][] = [
     [[], 2, /no server runs on .*--url says whom/], [['what'], 2, /unexpected argument "what"/], [['--concurency', '4'], 2, /--concurency: no such flag\. Did you mean --concurrency\?/],
     [['--mooncake', 'bad.jsonl'], 2, /bad\.jsonl:2: is no JSON/],
-    [['--url', 'http://127.0.0.1:9/v1'], 1, /http:\/\/127\.0\.0\.1:9\/v1\/models: cannot be reached: .*ECONNREFUSED/],
+    [['--url', gone.url], 1, /http:\/\/127\.0\.0\.1:[0-9]+\/v1\/models: cannot be reached: .*ECONNREFUSED/],
   ];
   for (const [given, status, said] of mistakes) {
     const done = monolith(['bench', 'serve', ...given]);
