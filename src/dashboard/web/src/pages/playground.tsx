@@ -129,7 +129,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
           <Button size="small" title="Clear" onClick={clear} disabled={!all.begun}><Icon name="trash" /><span className="action-name">Clear</span></Button>
         </>
       } />
-      <div className="playground-room">
+      <div className={columns.length > 2 ? 'playground-room folded' : 'playground-room'}>
         <section className="conversation" aria-label="Conversation">
           {compares && <Compared columns={columns} models={models} onAdd={add} onRemove={remove} onModel={(at, name) => (at === 0 ? change({ ...settings, model: name }) : compare(columns.slice(1).map((column, index) => (index === at - 1 ? name : column.model))))} />}
           {!compares && <Transcript
@@ -149,7 +149,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
             onStop={stop}
           />
         </section>
-        <SettingsFrame>
+        <SettingsFrame folded={columns.length > 2}>
           <SettingsPanel models={models} settings={settings} problems={problems} onChange={(part) => change({ ...settings, ...part })} onReset={() => change({ ...NO_SETTINGS, model: settings.model })} />
         </SettingsFrame>
       </div>
@@ -172,8 +172,8 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   );
 }
 
-/** At the side on wide screens; folded away on narrow ones. */
-function SettingsFrame({ children }: { children: ReactNode }): ReactNode {
+/** At the side on wide screens; folded away on narrow ones, and where columns want the width. */
+function SettingsFrame({ folded, children }: { folded: boolean; children: ReactNode }): ReactNode {
   const [wide, setWide] = useState(() => matchMedia(WIDE).matches);
   const [open, setOpen] = useState(false);
   useEffect(() => {
@@ -182,7 +182,7 @@ function SettingsFrame({ children }: { children: ReactNode }): ReactNode {
     query.addEventListener('change', follow);
     return () => query.removeEventListener('change', follow);
   }, []);
-  if (wide) return <aside className="settings-side" aria-label="Settings">{children}</aside>;
+  if (wide && !folded) return <aside className="settings-side" aria-label="Settings">{children}</aside>;
   return (
     <details className="settings-fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary><Icon name="settings" /> Model and settings</summary>
