@@ -7,11 +7,13 @@ import { grammarBenchCommand } from './grammar.js';
 import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
+import { observingBenchCommand } from './observing.js';
 import { refusedBenchCommand } from './refused.js';
 import { sightBenchCommand } from './sight.js';
 import { speculationBenchCommand } from './speculation.js';
 import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
+import { upstreamBenchCommand } from './upstream.js';
 import { victimBenchCommand } from './victim.js';
 
 const BENCHES: Record<string, { about: string; run: (args: string[]) => void | Promise<void> }> = {
@@ -23,11 +25,13 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   http: { about: 'what HTTP adds to the time to first token', run: httpBenchCommand },
   live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
+  observing: { about: 'what the request log, traces and scrapes of the metrics cost', run: observingBenchCommand },
   refused: { about: 'what one organization\'s refused large requests do to the first byte of another', run: refusedBenchCommand },
   sight: { about: 'from a picture in the request to the first token, beside another server', run: sightBenchCommand },
   speculation: { about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not', run: speculationBenchCommand },
   streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
   submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },
+  upstream: { about: 'what a model that runs elsewhere costs here: time, processor, memory of many streams', run: upstreamBenchCommand },
   victim: { about: 'what a long prompt does to the tokens of another answer', run: victimBenchCommand },
 };
 

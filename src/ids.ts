@@ -56,7 +56,7 @@ export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'rs' | 'cmp';
 export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${hex(48)}`;
 
-export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun';
+export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav';
 export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
 
 /** A fresh API key and its public part: `sk-<8 base62>-<40 base62>`. */

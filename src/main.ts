@@ -19,6 +19,7 @@ const commands: readonly Command[] = [
   { name: 'pull', summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]', run: async (argv) => (await import('./cli/pull.js')).pull(argv) },
   { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },
   { name: 'settings', summary: 'every setting, as a Markdown page', run: async (argv) => (await import('./cli/settings.js')).settings(argv) },
+  { name: 'bench', summary: 'measure a server: monolith bench serve; tune a running one: monolith bench tune', run: async (argv) => (await import('./cli/bench.js')).bench(argv) },
   { name: 'debug', summary: 'tokens and logits of a model file, for comparing engines', run: async (argv) => (await import('./cli/debug.js')).debug(argv) },
 ];
 
@@ -81,7 +82,7 @@ function debugging(argv: readonly string[]): boolean {
 }
 
 // Errors that say all there is to say; of anything else one may want to know where it was thrown.
-const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError', 'HubError']);
+const PLAIN_ERRORS = new Set(['ConfigError', 'StartError', 'StorageError', 'CatalogError', 'UsageError', 'HubError', 'LoadError']);
 
 // Whoever reads the output may stop reading: the rest is then nobody's.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);

@@ -84,6 +84,7 @@ import { LmdbPriceStore } from './usage/lmdb-price-store.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
 import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
+import { LmdbSavedStore } from './saved/lmdb-saved-store.js';
 import { LmdbRequestLog } from './requests/lmdb-request-log.js';
 import { RequestRecorder } from './requests/request-recorder.js';
 import { RequestSweep } from './requests/request-sweep.js';
@@ -273,9 +274,13 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     budgets, prices, usage: usageStore, organizations: directory.organizations, members: directory.members, mailer, base: origin.fixed, webhooks: config.webhooks, log,
   }) : null;
   undo.add(() => budgetWatch?.close());
-  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
+  const saved = new LmdbSavedStore(store);
+  const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), saved.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
 
-  if (primary) directory.keepSwept(() => finishDeletions(directory.organizations, stored, config.usage.row_days), (err) => log.error({ err }, 'sweeping accounts failed'));
+  if (primary) directory.keepSwept(async () => {
+    await finishDeletions(directory.organizations, stored, config.usage.row_days);
+    await saved.sweep(async (id) => await directory.users.get(id) !== null);
+  }, (err) => log.error({ err }, 'sweeping accounts failed'));
   const history = new LmdbLiveHistory(store);
   const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
   undo.add(() => liveRecorder?.close());
@@ -291,7 +296,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, prices, budgets, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
     draining: () => draining,
   };
   const pulls = new Pulls(hub, bus, log);

@@ -1,6 +1,8 @@
 // Small charts as SVG texts: lines with spread bars, and stacked horizontal bars. No library, no script, no font
 // of its own; light and dark pages read alike (a white card).
 
+import { ticks } from '../../src/loadtest/report/scale.js';
+
 export interface LinePoint { x: number; y: number; low?: number; high?: number; label?: string }
 export interface Line { name: string; points: LinePoint[] }
 export interface LineChart { title: string; note: string; x: string; y: string; logX?: boolean; lines: Line[] }
@@ -21,14 +23,6 @@ function card(height: number, title: string, note: string, body: string[]): stri
     `<rect width="${WIDTH}" height="${height}" rx="6" fill="#fff"/>`,
     text(16, 26, title, 'font-size="15" font-weight="600"'), text(16, 44, note, 'fill="#666"'), ...body, '</svg>', '',
   ].join('\n');
-}
-
-/** Up to about six round values from 0 that cover `most`. */
-function ticks(most: number): number[] {
-  const rough = (most > 0 ? most : 1) / 5;
-  const unit = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * unit).find((value) => value >= rough) ?? unit;
-  return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
 export function lineChart(chart: LineChart): string {

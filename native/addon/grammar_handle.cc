@@ -51,6 +51,10 @@ void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& opti
   spelling.separator = text("separator");
   spelling.text_end = text("textEnd");
   spelling.string_mark = text("stringMark");
+  const Named item = arguments.field(field, "item");
+  if (!arguments.is_absent(item)) spelling.item = arguments.string(item, kMaxSpellingBytes);
+  if (spelling.in_tags() && (spelling.name_open.empty() || spelling.value_close.empty() || spelling.text_end.empty()))
+    arguments.reject(field, "has an item, but no tags for it");
   if (spelling.text_open.empty() || spelling.json_open.empty()) arguments.reject(field, "has nothing between a name and its value");
   if (spelling.value_close.empty() && spelling.separator.empty()) arguments.reject(field, "has nothing between a value and the next name");
   spelling.nested = arguments.boolean(arguments.field(field, "nested"));

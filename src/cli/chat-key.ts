@@ -5,6 +5,7 @@ import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { KeyRecord } from '../accounts/keys.js';
 import { openAccounts } from '../accounts/lmdb-directory.js';
+import type { Scope } from '../identity/identity.js';
 import { openStore } from '../storage/lmdb-store.js';
 
 const LIFE_MS = 3_600_000;
@@ -12,6 +13,10 @@ const LIFE_MS = 3_600_000;
 const ENOUGH_MS = LIFE_MS / 2;
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
+
+export interface KeyUse { readonly name: string; readonly scopes: Scope[] }
+
+const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
 /** Runs something on the accounts: those of a server in this process, or of the data folder, opened for a moment. */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
@@ -34,7 +39,8 @@ export class ChatKey {
   private key: KeyRecord | null = null;
   private secret = '';
 
-  constructor(private readonly withAccounts: WithAccounts, private readonly now: () => number = Date.now) {}
+  /** `use`: what it is called and may do; a conversation unless said otherwise. */
+  constructor(private readonly withAccounts: WithAccounts, private readonly now: () => number = Date.now, private readonly use: KeyUse = CONVERSATION) {}
 
   /** One that is good for a while. */
   async current(): Promise<string> {
@@ -44,7 +50,7 @@ export class ChatKey {
     await this.withAccounts(async (accounts) => {
       this.key = key === null || (await accounts.keys.get(key.organizationId, key.id))?.revokedAt !== null ? null : await accounts.keys.change(key.organizationId, key.id, { expiresAt }, ACTOR);
       if (this.key !== null) return;
-      const made = await accounts.createKey({ name: 'monolith chat', scopes: ['inference', 'models.read'], expiresAt }, undefined, ACTOR);
+      const made = await accounts.createKey({ ...this.use, expiresAt }, undefined, ACTOR);
       this.key = made.key;
       this.secret = made.secret;
     });

@@ -198,6 +198,11 @@ export interface GrammarOptions {
     textEnd: string;           // in no string that stands as it is
     stringMark: string;        // around strings within JSON, which then stand as they are; '' = quotation marks
     nested: boolean;           // objects within are written so too, in braces
+    /**
+     * Objects within are members too, without braces, and arrays are members of this name; a member ends with valueClose NAME
+     * jsonOpen. What a value may be is for its schema to say, not for kinds. Absent or '': they are JSON.
+     */
+    item?: string;
     python: boolean;           // members that are true, false or null begin with a capital letter: True, False, None
     kinds: { name: string; kind: ValueKind }[];   // what members' values are
     others: ValueKind;         // of names that are not listed

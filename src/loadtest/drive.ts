@@ -65,11 +65,10 @@ export class Drive {
     return { records: this.#records, utilization, cpuSeconds: (user + system) / 1e6, lags: Float32Array.from(this.#lags) };
   }
 
-  /** Begins nothing more and cancels what is under way. */
+  /** Begins nothing more and cancels what is under way, and with it whatever waits for its place. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();
-    this.#places?.open();
     this.#client.close();
   }
 

@@ -4,7 +4,6 @@ export class Places {
   readonly #waiting: (() => void)[] = [];
   #head = 0;
   #free: number;
-  #isOpen = false;
 
   constructor(most: number) {
     this.#free = most;
@@ -12,7 +11,6 @@ export class Places {
 
   /** Whether there was one; if not, wait() for it. */
   take(): boolean {
-    if (this.#isOpen) return true;
     if (this.#free === 0) return false;
     this.#free--;
     return true;
@@ -35,12 +33,5 @@ export class Places {
       this.#head = 0;
     }
     next();
-  }
-
-  /** Nobody waits any more. */
-  open(): void {
-    this.#isOpen = true;
-    for (const go of this.#waiting.splice(0).slice(this.#head)) go();
-    this.#head = 0;
   }
 }

@@ -20,7 +20,7 @@ type Conversations = Extract<WorkloadSpec, { kind: 'conversations' }>;
 type Trace = Extract<WorkloadSpec, { kind: 'trace' }>;
 
 // What a seed is for.
-const LENGTHS = 1, PROMPT = 2, PREFIX = 3, BLOCK = 4, TAIL = 5;
+const LENGTHS = 1, PROMPT = 2, PREFIX = 3, BLOCK = 4;
 
 export function openWorkload(spec: WorkloadSpec, measure: TextMeasure): Workload {
   const maker = new TextMaker(measure);
@@ -61,18 +61,15 @@ function conversations({ sessions, schema }: Conversations): Workload {
 function trace(spec: Trace, maker: TextMaker): Workload {
   const { rows, blockTokens, seed, schema } = spec;
   const textOf = (row: TraceRow, n: number): string => {
-    const tokens = Math.max(1, row.promptTokens - maker.overhead);
-    const blocks = row.blocks ?? [];
     let text = '';
-    let left = tokens;
-    for (const block of blocks) {
-      if (left < blockTokens) break;
-      text += maker.text(blockTokens, seed, BLOCK, block);
+    let left = Math.max(1, row.promptTokens - maker.overhead);
+    // The last block is rarely full; its text begins as that of the whole block does.
+    for (const block of row.blocks ?? []) {
+      if (left <= 0) break;
+      text += maker.text(Math.min(left, blockTokens), seed, BLOCK, block);
       left -= blockTokens;
     }
-    // The last block is rarely full: its text is its own too, as long as it is equally long.
-    if (left > 0) text += blocks.length > 0 ? maker.text(left, seed, TAIL, blocks.at(-1) as number) : maker.text(left, seed, PROMPT, n);
-    return text;
+    return left > 0 ? text + maker.text(left, seed, PROMPT, n) : text;
   };
   return {
     sessions: rows.length,

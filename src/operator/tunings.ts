@@ -76,11 +76,11 @@ export class Tunings {
     const before = settingsOf(engine, 'value');
     await tuning.hold(plan.model, { id: plan.id, is_new: true, seconds: HOLD_S, values: before });
     try {
-      const { key, secret } = await accounts.createKey({ name: 'tuning run', scopes: ['inference', 'models.read'], expiresAt: new Date(Date.now() + KEY_LIFE_MS) }, undefined, actor);
+      const { key, secret } = await accounts.createKey({ name: 'tuning run', scopes: ['inference', 'models.read', 'tokens.count'], expiresAt: new Date(Date.now() + KEY_LIFE_MS) }, undefined, actor);
       const run = newRun(plan, before);
       await runs.put(run, key.id);
       const revoke = async (): Promise<void> => { await accounts.keys.revoke(key.organizationId, key.id, actor); };
-      this.#running.set(plan.id, this.#drive(run, actor, revoke, { type: 'start', plan, slo: asked.slo, target: { url: `${url}/v1`, model: engine.names[0] ?? plan.model, key: secret }, workload, before, ranges: rangesOf(engine) }));
+      this.#running.set(plan.id, this.#drive(run, actor, revoke, { type: 'start', plan, slo: asked.slo, target: { url: `${url}/v1`, model: engine.names[0] ?? plan.model, headers: { authorization: `Bearer ${secret}` } }, workload, before, ranges: rangesOf(engine) }));
       return run;
     } catch (error) {
       await tuning.release(plan.model, plan.id);
@@ -133,6 +133,7 @@ export class Tunings {
 
     child.on('message', (message: ToParent) => {
       if (message.type === 'run') write(message.run);
+      else if (message.type === 'failed') write({ ...run, state: 'failed', error: message.message, ended_at: new Date().toISOString() });
       else grant(message.wish).then(() => tell({ type: 'answer', number: message.number, error: null }), (error: unknown) => tell({ type: 'answer', number: message.number, error: (error as Error).message }));
     });
     child.on('error', (err) => log.error({ err, run: id }, 'the process of a tuning run'));

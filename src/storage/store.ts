@@ -38,6 +38,7 @@ export const TABLES = [
   'users', 'users-by-email', 'memberships', 'members-by-user', 'invites', 'sessions', 'tokens', 'attempts', 'audit', 'second-factors', 'identities',
   'organization-settings', 'model-settings', 'engine-settings', 'engine-holds', 'tune-runs', 'usage-rows', 'usage-hours', 'usage-months',
   'served-models',
+  'saved', 'saved-contents', 'saved-by-user', 'usage-latencies',
   'requests', 'requests-by-organization', 'request-texts', 'live-sums', 'live-keys', 'prices', 'budgets',
   'responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times', 'responses-by-organization',
 ] as const;

@@ -27,4 +27,6 @@ export type Wish = { readonly what: 'set' | 'apply'; readonly settings: TuneSett
 
 export type ToParent =
   | { readonly type: 'ask'; readonly number: number; readonly wish: Wish }
-  | { readonly type: 'run'; readonly run: TuneRun };
+  | { readonly type: 'run'; readonly run: TuneRun }
+  /** It could not begin. */
+  | { readonly type: 'failed'; readonly message: string };

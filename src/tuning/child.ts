@@ -2,7 +2,6 @@
 // asks with takes no turn of the loops that answer, and its garbage stops none of their threads. It ends with the server.
 
 import { parseObjectives } from '../loadtest/objectives.js';
-import { UNMEASURED } from '../loadtest/text-maker.js';
 import type { ChildStart, ToChild, ToParent, Wish } from './child-protocol.js';
 import { measuringLoad } from './load.js';
 import type { HeldEngine } from './ports.js';
@@ -24,14 +23,17 @@ async function start({ plan, slo, target, workload, before, ranges }: ChildStart
     before, ranges, lost: lost.signal,
     set: (settings) => ask({ what: 'set', settings }), apply: (settings) => ask({ what: 'apply', settings }), release: () => ask({ what: 'release' }),
   };
-  const measure = measuringLoad({ target, workload, measure: UNMEASURED, objectives: parseObjectives(slo), loadKind: plan.loadKind, seconds: plan.trialSeconds });
+  const measure = await measuringLoad({ target, workload, objectives: parseObjectives(slo), loadKind: plan.loadKind, seconds: plan.trialSeconds });
   await tune(plan, engine, measure, stop.signal, (run) => tell({ type: 'run', run }));
 }
 
 process.on('message', (message: ToChild) => {
   switch (message.type) {
     case 'start':
-      void start(message).then(() => process.disconnect(), () => process.exit(1));
+      start(message).then(() => process.disconnect(), (error: unknown) => {
+        tell({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+        process.disconnect();
+      });
       break;
     case 'answer': {
       const waiting = asked.get(message.number);

@@ -2,13 +2,14 @@
 
 import { runLoad } from '../loadtest/driver.js';
 import { isGood, nameOf } from '../loadtest/objectives.js';
+import { prepare } from '../loadtest/prepare.js';
 import { summarize } from '../loadtest/summary.js';
-import type { Arrival, Distribution, LoadResult, LoadRun, Objective, TextMeasure, TraceRow, WorkloadSpec } from '../loadtest/types.js';
+import type { Arrival, Distribution, LoadResult, LoadRun, Objective, Target, TextMeasure, TraceRow, WorkloadSpec } from '../loadtest/types.js';
 import type { TuneLoadKind } from '../wire/tuning.js';
 import { EarlyStop } from './early-stop.js';
 import type { Measure, Measurement } from './ports.js';
 
-export interface TuneTarget { readonly url: string; readonly model: string; readonly key: string | null }
+export interface TuneTarget { readonly url: string; readonly model: string; readonly headers: Readonly<Record<string, string>> }
 
 /** `rows`: of a trace, or of requests that were; the same text stands behind the same block. */
 export type TuneWorkload =
@@ -24,15 +25,17 @@ const GRACE = 1;
 const MOST_UNENDED = 0.02;
 
 export interface LoadSetting {
-  readonly target: TuneTarget; readonly workload: TuneWorkload; readonly measure: TextMeasure;
+  readonly target: TuneTarget; readonly workload: TuneWorkload;
   readonly objectives: readonly Objective[];
   readonly loadKind: TuneLoadKind;
   readonly seconds: number;
 }
 
-export function measuringLoad(setting: LoadSetting): Measure {
+/** Asks the server what its words cost; rejects with LoadError if it does not answer. */
+export async function measuringLoad(setting: LoadSetting): Promise<Measure> {
+  const prepared = await prepare(targetOf(setting), specOf(setting.workload, setting.loadKind, 0));
   return async ({ load, seed, mayStopEarly, signal }) => {
-    const run = runOf(setting, load, seed);
+    const run = runOf(setting, prepared, load, seed);
     const early = new EarlyStop(setting.objectives);
     const ending = new AbortController();
     const result = await runLoad(run, {
@@ -49,13 +52,13 @@ export function measuringLoad(setting: LoadSetting): Measure {
   };
 }
 
-function runOf({ target, workload, measure, loadKind, seconds }: LoadSetting, load: number, seed: number): LoadRun {
+const targetOf = ({ target: { url, model, headers }, seconds }: LoadSetting): Target => ({
+  url, model, headers, dialect: 'chat', body: { temperature: 0, reasoning_effort: 'none' }, ignoreEos: true, capField: 'max_completion_tokens', timeoutMs: Math.max(60_000, seconds * 4_000),
+});
+
+function runOf({ workload, loadKind, seconds }: LoadSetting, { target, measure }: { target: Target; measure: TextMeasure }, load: number, seed: number): LoadRun {
   return {
-    target: {
-      url: target.url, dialect: 'chat', model: target.model, headers: target.key === null ? {} : { authorization: `Bearer ${target.key}` },
-      body: { temperature: 0, reasoning_effort: 'none' }, ignoreEos: true, capField: 'max_completion_tokens', timeoutMs: Math.max(60_000, seconds * 4_000),
-    },
-    workload: specOf(workload, loadKind, seed), measure,
+    target, measure, workload: specOf(workload, loadKind, seed),
     arrival: arrivalOf(loadKind, load),
     extent: { requests: null, durationMs: seconds * 1000 }, warmup: { requests: null, durationMs: seconds * 1000 * WARMUP },
     graceMs: seconds * 1000 * GRACE, maxConcurrency: null, conversation: 'history', seed, threads: 1,

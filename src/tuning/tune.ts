@@ -115,7 +115,7 @@ class Tuning {
     }
     if (!mostly(trials)) {
       const missed = trials.flatMap(({ verdicts }) => verdicts).find(({ met }) => !met);
-      return { ...result, outcome: 'rolled_back', says: `${result.says} Set for good, they were measured again and missed ${missed?.name ?? 'the objectives'}: the old settings are back.` };
+      return { ...result, outcome: 'rolled_back', says: `${result.says} Measured once more before they were to be kept, they missed ${missed?.name ?? 'the objectives'}: the old settings are back.` };
     }
     await this.engine.apply(best.settings);
     return { ...result, outcome: 'applied', says: `${result.says} They were measured once more and are set now, also for later starts.` };

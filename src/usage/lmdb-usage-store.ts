@@ -5,9 +5,11 @@ import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import type { PriceTable } from '../wire/dashboard.js';
 import { organizationsOf, usageRows, usageTotals } from './lmdb-usage-query.js';
+import { latenciesOf, putLatencies } from './lmdb-latencies.js';
+import type { LatencyRow } from './lmdb-latencies.js';
 import { addSums, HOUR_MS, isFinished, noUsage, sumsOf } from './sums.js';
 import type { HourKey, UsageRow, UsageSums } from './sums.js';
-import type { UsageCursor, UsageEntry, UsageExpiry, UsageQuery, UsageRows, UsageSpan, UsageStore, UsageTotal } from './usage-store.js';
+import type { LatencyGroup, UsageCursor, UsageEntry, UsageExpiry, UsageQuery, UsageRows, UsageSpan, UsageStore, UsageTotal } from './usage-store.js';
 
 /** Keys of one transaction that erases. */
 const BATCH = 1_000;
@@ -16,12 +18,14 @@ export class LmdbUsageStore implements UsageStore {
   readonly #rows: Table<UsageRow>;
   readonly #hours: Table<UsageSums>;
   readonly #months: Table<number>;
+  readonly #latencies: Table<LatencyRow>;
   #number = 0;
 
   constructor(private readonly store: Store) {
     this.#rows = store.table('usage-rows');
     this.#hours = store.table('usage-hours');
     this.#months = store.table('usage-months');
+    this.#latencies = store.table('usage-latencies');
   }
 
   record(entries: readonly UsageEntry[]): Promise<void> {
@@ -40,9 +44,15 @@ export class LmdbUsageStore implements UsageStore {
     return usageTotals(this.#hours, span, organizationIds, prices);
   }
 
+  latencies(query: UsageQuery): Promise<LatencyGroup[]> {
+    return latenciesOf(this.#latencies, query);
+  }
+
   async erase({ rows, sums }: UsageExpiry, signal: AbortSignal): Promise<number> {
     let erased = await this.#erase(this.#rows, {}, [rows], signal);
-    for (const organization of organizationsOf(this.#hours)) erased += await this.#erase(this.#hours, { from: [organization] }, [organization, Math.floor(sums / HOUR_MS)], signal);
+    for (const table of [this.#hours, this.#latencies]) {
+      for (const organization of organizationsOf(table)) erased += await this.#erase(table, { from: [organization] }, [organization, Math.floor(sums / HOUR_MS)], signal);
+    }
     for (const organization of organizationsOf(this.#months)) erased += await this.#erase(this.#months, { from: [organization] }, [organization, monthName(monthNumber(sums))], signal);
     return erased;
   }
@@ -74,6 +84,7 @@ export class LmdbUsageStore implements UsageStore {
       if (sum === undefined) months.set(`${usage.organizationId}\n${month}`, (sum = { key: [usage.organizationId, month], tokens: 0 }));
       sum.tokens += usage.inputTokens + usage.outputTokens;
     }
+    putLatencies(this.#latencies, entries.flatMap(({ usage, at }) => (isFinished(usage) ? [{ usage, at }] : [])));
     for (const { key, sums } of hours.values()) void this.#hours.put(key, addSums(sums, this.#hours.get(key) ?? noUsage()));
     for (const { key, tokens } of months.values()) void this.#months.put(key, tokens + (this.#months.get(key) ?? 0));
   }

@@ -2,6 +2,7 @@
 //
 //   usage-rows     [ended at, request id, number]                   one per generation that ran, kept usage.row_days
 //   usage-hours    [organization, hour, model, key, endpoint]       sums, kept usage.aggregate_days
+//   usage-latencies [organization, hour, model, key]              sketches of times, kept usage.aggregate_days
 //   usage-months   [organization, '2026-11']                        tokens, for the monthly cap
 //
 // Times are milliseconds since 1970, hours are counted from there too.

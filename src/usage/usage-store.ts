@@ -2,6 +2,7 @@
 // month. Isolated by organization where one is named.
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
+import type { Quantiles } from './latency-sketch.js';
 import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../wire/dashboard.js';
 
 /** `at`: milliseconds since 1970, the hour and month it counts in. */
@@ -30,6 +31,9 @@ export interface UsageCursor { hour: number; group: string }
 
 export interface UsageRows { rows: UsageRowObject[]; next: UsageCursor | null }
 
+/** Of one model or key, or of all; null: nobody was answered. */
+export interface LatencyGroup { readonly model: string | null; readonly apiKeyId: string | null; readonly answered: number; readonly firstTokenMs: Quantiles | null; readonly durationMs: Quantiles | null }
+
 export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_key_id' | 'endpoint'> { organization_id: string }
 
 /** Milliseconds since 1970. What was before goes: rows, and whole hours and months of sums. */
@@ -44,6 +48,8 @@ export interface UsageStore {
   rows(query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows>;
   /** One row per organization and model; organizations without any usage in the span have none. */
   totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]>;
+  /** Percentiles of the whole span, by model and key as `groupBy` says, in their order; within SKETCH_ERROR. */
+  latencies(query: UsageQuery): Promise<LatencyGroup[]>;
   /** Resolves to how many entries went. What is left when `signal` says to stop goes another time. */
   erase(before: UsageExpiry, signal: AbortSignal): Promise<number>;
 }

@@ -211,6 +211,16 @@ export interface DashboardModel {
   upstream: number | null;
 }
 
+/** GET …/usage/latency: milliseconds of answers that said anything, of a whole span. */
+export interface UsageLatency {
+  object: 'list';
+  /** The most by which a percentile is off, as a share of it. */
+  relative_error: number;
+  /** Null: not grouped by it. */
+  data: { model: string | null; api_key_id: string | null; answered: number; first_token_ms: LatencyPercentiles | null; duration_ms: LatencyPercentiles | null }[];
+}
+export interface LatencyPercentiles { p50: number; p90: number; p99: number }
+
 /** GET …/playground/image: what a model sees of a picture of this size. */
 export interface DashboardImagePlan {
   width: number; height: number;
@@ -220,6 +230,29 @@ export interface DashboardImagePlan {
   columns: number; rows: number;
   /** In the order in which the model reads them, in pixels that it sees. */
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
+}
+
+/** Of the playground, as it is kept: pictures are not. `columns`: several where models were compared. */
+export type SavedTurn =
+  | { kind: 'user'; text: string }
+  | {
+    kind: 'answer'; model: string; text: string; reasoning: string; finish_reason: string | null;
+    calls: { id: string; name: string; arguments: string }[]; results: Record<string, string>;
+    usage: { prompt: number; cached: number; completion: number; reasoning: number } | null;
+    /** Milliseconds from asking to the first token, and to the end. */
+    first_ms: number | null; total_ms: number | null;
+  };
+export interface SavedContent { settings: Record<string, string>; columns: { model: string; turns: SavedTurn[] }[] }
+
+/** …/organizations/{org}/playground/saved. With `content` where one is asked for. */
+export interface SavedItem {
+  id: string; kind: 'preset' | 'conversation'; name: string;
+  /** Members of the organization may open it. */
+  shared: boolean;
+  own: boolean;
+  /** The owner's name. */
+  by: string;
+  created_at: string; expires_at: string | null;
 }
 
 // ---- operator ----

@@ -80,6 +80,7 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   t.match(JSON.parse(body), { type: 'budget.alert', organization: { id, name: 'Harbour' }, percent: 80, spent: 9, amount: 10, currency: 'EUR' });
   const [, seconds, given] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(String(headers['monolith-signature'])) ?? [];
   t.equal(given, createHmac('sha256', secret as string).update(`${seconds}.${body}`).digest('hex'), 'signed with the secret');
+  t.ok(Math.abs(Date.now() / 1000 - Number(seconds)) < 60, 'at a time that a receiver can hold against its clock');
   await spend(20);
   await watch.run();
   await watch.run();
@@ -106,6 +107,10 @@ t.test('a webhook is tried again, not for ever, follows nothing, and stays outsi
   t.equal(never.taken.length, 3);
   const inside = await receiver([]);
   t.teardown(() => inside.close());
-  for (const url of [inside.url, inside.url.replace('127.0.0.1', 'localhost')]) await t.rejects(sendWebhook(url, 's', {}, { ...settings, public_only: true, attempts: 1 }, go, 5), { message: /public address/ });
+  // Spelled as numbers of every kind, and by a name that leads there.
+  for (const host of ['127.0.0.1', 'localhost', '[::1]', '[::ffff:127.0.0.1]', '2130706433', '0.0.0.0', '10.0.0.1', '[fd00::1]']) {
+    const url = inside.url.replace('127.0.0.1', host);
+    await t.rejects(sendWebhook(url, 's', {}, { ...settings, public_only: true, attempts: 1 }, go, 5), { message: /public address/ }, host);
+  }
   t.same(inside.taken, []);
 });

@@ -1,6 +1,8 @@
 // OpenTelemetry traces of a real server, as a collector receives them over OTLP/HTTP: every format, where a trace comes from,
 // what is recorded of it, and that a collector that does not answer costs nobody anything.
 import { randomBytes } from 'node:crypto';
+import { request } from 'node:http';
+import sharp from 'sharp';
 import t from 'tap';
 import { openTracing } from '../../src/telemetry/traces/tracing.js';
 import { startOtlpReceiver, type OtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
@@ -138,9 +140,15 @@ t.test('how they end', async (t) => {
   t.ok(left.get('decode')!.end <= left.get('chat hal-1.0')!.end + 1);
 });
 
-t.test('an error of the server', async (t) => {
-  const full = await startScripted({ env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`, MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '50' } });
+t.test('what was waited for before, and an error of the server', async (t) => {
+  const full = await startScripted({ models: ['hal-1.0'], env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`, MONOLITH_ENGINE_MAX_SEQUENCES: '1', MONOLITH_ENGINE_QUEUE_WAIT_MS: '50', MONOLITH_MODELS: JSON.stringify({ 'hal-1.0': { load: 'demand', image_input: 'note' } }) } });
   t.teardown(() => full.stop());
+  const png = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } }).png().toBuffer();
+  const seen = await ask(full, '/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: `data:image/png;base64,${png.toString('base64')}` } }, { type: 'text', text: 'A: what is it?' }] }] });
+  t.equal(seen.status, 200, seen.text);
+  const first = await spansOf(receiver, seen.traceId, 7);
+  t.ok(first.get('load model')!.end <= first.get('images')!.start + 0.01 && first.get('images')!.end <= first.get('prepare')!.start + 0.01, 'the model rested; then its pictures');
+
   const controller = new AbortController();
   const running = await fetch(`${full.url}/v1/chat/completions`, {
     method: 'POST', body: JSON.stringify({ model: 'hal-1.0', stream: true, messages: [{ role: 'user', content: 'L: on' }] }), signal: controller.signal,
@@ -168,6 +176,17 @@ t.test('a traceparent that is none is ignored', async (t) => {
     t.match(root, { parentId: '', traceState: '' }, traceparent);
     t.not(root.traceId, trace);
   }
+  // Two of them are none.
+  const before = receiver.spans.length;
+  await new Promise<void>((resolve, reject) => {
+    const twice = request(`${server.url}/v1/completions`, {
+      method: 'POST', headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: [`00-${trace}-${span}-01`, `00-${trace}-${span}-01`] },
+    }, (response) => response.resume().on('end', resolve)).on('error', reject);
+    twice.end(JSON.stringify({ model: 'hal-1.0', prompt: 'x', max_tokens: 1 }));
+  });
+  t.ok(await eventually(() => receiver.spans.length >= before + 5));
+  t.not(receiver.spans.slice(before).find(({ kind }) => kind === SERVER)!.traceId, trace);
+
   // A later version may say more behind what is known of it.
   const later = hex(16);
   await ask(server, '/v1/chat/completions', { messages: [user], max_tokens: 1 }, { traceparent: `01-${later}-${span}-01-more` });

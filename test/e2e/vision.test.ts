@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import OpenAI from 'openai';
 import sharp from 'sharp';
 import t from 'tap';
+import { jpegWithSides, pngOf } from './damaged-images.js';
 import { root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -98,6 +99,36 @@ t.test('what is wrong with an image is told, with its place', async (t) => {
   await t.rejects(chat([shapes, shapes.subarray(0, 300)]), { status: 422, code: 'invalid_image', param: place });
   await t.rejects(chat([shapes, shapes, shapes, shapes]), { status: 422, code: 'image_too_large', param: /^messages\[0\]\.content\[4\]/, message: /more than 600 tokens/ });
   t.match(await chat([shapes]), { object: 'chat.completion' }, 'the server goes on');
+});
+
+t.test('damaged pictures are refused by their place in all three formats, and the server goes on', async (t) => {
+  const whole = sharp(shapes).removeAlpha();
+  const [png, jpeg, webp] = await Promise.all([whole.clone().png().toBuffer(), whole.clone().jpeg().toBuffer(), whole.clone().webp().toBuffer()]);
+  const cut = (bytes: Buffer, share: number): Buffer => bytes.subarray(0, Math.floor(bytes.length * share));
+  const noise = Buffer.from(Array.from({ length: 400 }, (_, i) => (i * 7919 + 13) % 251));
+  const damaged: [name: string, bytes: Buffer, code: string][] = [
+    ['half a PNG', cut(png, 0.5), 'invalid_image'],
+    ['half a JPEG', cut(jpeg, 0.5), 'invalid_image'],
+    ['half a WebP', cut(webp, 0.5), 'invalid_image'],
+    ['a JPEG\'s first bytes', jpeg.subarray(0, 20), 'invalid_image'],
+    ['a PNG\'s first bytes, then noise', Buffer.concat([png.subarray(0, 8), noise]), 'invalid_image'],
+    ['a WebP\'s first bytes, then noise', Buffer.concat([webp.subarray(0, 12), noise]), 'invalid_image'],
+    ['noise', noise, 'unsupported_image_format'],
+    ['a PNG under another name', Buffer.concat([Buffer.from('\0'), png]), 'unsupported_image_format'],
+    ['a PNG without columns', pngOf(0, 8, 8), 'invalid_image'],
+    ['a PNG without rows', pngOf(8, 0, 0), 'invalid_image'],
+    ['a JPEG without sides', jpegWithSides(jpeg, 0, 0), 'invalid_image'],
+    ['a PNG with fewer rows than it says', pngOf(64, 640, 20), 'invalid_image'],
+    ['30 kB that are 900 million pixels', pngOf(30_000, 30_000, 2000), 'image_too_large'],
+    ['a JPEG that says it is as large as can be', jpegWithSides(jpeg, 65_500, 65_500), 'image_too_large'],
+  ];
+  for (const [name, bytes, code] of damaged) {
+    const url = dataUrl(bytes);
+    await t.rejects(chat([shapes, bytes]), { status: 422, code, param: /^messages\[0\]\.content\[2\]/ }, `chat: ${name}`);
+    await t.rejects(openai.responses.create({ model: 'see', input: [{ role: 'user', content: [{ type: 'input_image', image_url: url, detail: 'auto' }] }] }), { status: 422, code, param: /^input\[0\]\.content\[0\]/ }, `responses: ${name}`);
+    await t.rejects(anthropic.messages.create({ model: 'see', max_tokens: 4, messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, block(bytes)] }] }), { status: 400, message: /messages\[0\]\.content\[1\]|messages\.0\.content\.1/ }, `messages: ${name}`);
+  }
+  t.match(await chat([shapes]), { object: 'chat.completion' });
 });
 
 t.test('pictures of every kind are seen as they look', async (t) => {

@@ -38,6 +38,9 @@ t.test('a template without a place for system text', async (t) => {
 t.test('a thinking switch is found', async (t) => {
   const template = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}', tokens);
   t.equal(template.capabilities.thinkingSwitch, true);
+  const byMode = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if thinking_mode is defined and thinking_mode == "disabled" %}</mm:think>{% elif thinking_mode == "enabled" %}<mm:think>{% endif %}', tokens);
+  const one = { messages: [{ role: 'user' as const, content: 'a' }], tools: null, addGenerationPrompt: true };
+  t.same([true, false].map((enableThinking) => byMode.render({ ...one, enableThinking })), ['a<mm:think>', 'a</mm:think>']);
 });
 
 t.test('tool-call arguments as text, where the template shows what it got', async (t) => {

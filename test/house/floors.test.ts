@@ -9,7 +9,7 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 /** src/: a folder, or a file on its own, without its ending. */
 const TYPESCRIPT = [
   'version', 'ids', 'errors', 'config', 'shared', 'wire', 'loadtest', 'tuning', 'identity', 'telemetry', 'engine', 'hub', 'storage', 'mail',
-  'admission', 'http', 'sealing', 'oidc', 'generation', 'accounts', 'usage', 'requests', 'protocol', 'dashboard', 'operator', 'openapi', 'service',
+  'admission', 'http', 'sealing', 'oidc', 'generation', 'accounts', 'usage', 'requests', 'saved', 'protocol', 'dashboard', 'operator', 'openapi', 'service',
   'threads', 'server', 'cli', 'main',
 ];
 /** native/: folders. */

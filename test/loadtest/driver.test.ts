@@ -146,6 +146,14 @@ t.test('stopped by its caller, it gives what there is', async (t) => {
   }
 });
 
+t.test('stopped while requests wait for a place, it ends all the same', async (t) => {
+  const server = await standIn(t, { instead: (_, response) => response.writeHead(200).flushHeaders() === undefined });
+  const stop = new AbortController();
+  const run = loadOn(server, { arrival: { kind: 'bursts', size: 5, everyMs: 60_000 }, extent: { requests: 100, durationMs: null }, maxConcurrency: 1 });
+  const result = await runLoad(run, { signal: stop.signal, onProgress: ({ running }) => { if (running > 0) stop.abort(); } });
+  t.match(result.records.map(({ error }) => error?.kind), ['cancelled', 'cancelled', 'cancelled', 'cancelled', 'cancelled']);
+});
+
 t.test('sessions: by history, and through stored responses', async (t) => {
   const server = await standIn(t);
   const workload: WorkloadSpec = { ...SYNTHETIC, kind: 'synthetic', turns: { kind: 'fixed', tokens: 3 }, prefixes: { count: 1, tokens: 30 }, schema: { type: 'object' } } as WorkloadSpec;

@@ -66,6 +66,28 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.match(await log.size(), { rows: 2 });
   });
 
+  t.test('texts that are not kept any more go altogether, however many, and nobody else\'s', async (t) => {
+    const log = await open(t);
+    await log.add(Array.from({ length: 1_200 }, (_, at) => entry(at, { organizationId: at % 600 === 7 ? 'org_aa' : 'org_a', text })));
+    const { bytes } = await log.size();
+    await log.eraseTexts('org_a');
+    const kept = async (organizationId: string): Promise<number> => {
+      let texts = 0;
+      for (let after: string | null = null; ;) {
+        const page = await log.list(query({ organizationId }), 100, after);
+        for (const { id, row } of page.rows) {
+          if (row.hasText !== (await log.text(organizationId, id) !== null)) t.fail('what is said of a text is so');
+          if (row.hasText) texts++;
+        }
+        if (page.next === null) return texts;
+        after = page.next;
+      }
+    };
+    t.same([await kept('org_a'), await kept('org_aa')], [0, 2]);
+    const each = (bytes - (await log.size()).bytes) / 1_198;
+    t.equal(each, 32 * (text.prompt.length + text.answer.length) + [...text.prompt, ...text.answer].reduce((sum, part) => sum + Buffer.byteLength(part.text), 0), 'and their bytes with them');
+  });
+
   t.test('days, rows and bytes are bounds; what is beyond them goes, the oldest first', async (t) => {
     const log = await open(t);
     await log.add(Array.from({ length: 1_300 }, (_, at) => entry(at, at < 100 ? { text } : {})));

@@ -41,6 +41,8 @@ t.test('nothing is left in any table, and the bounds are the settings', async (t
   const sweep = new RequestSweep(log, settings, (error) => { throw error; });
   t.equal(await sweep.run(NOW), 200, 'by days, then by rows');
   await sweep.close();
+  await log.eraseTexts('org_a');
+  t.same([...store.table('request-texts').keys()], [], 'not only out of sight');
   await log.eraseOrganization('org_a');
   for (const table of ['requests', 'requests-by-organization', 'request-texts'] as const) t.same([...store.table(table).keys()], [], table);
   await recorder.close();

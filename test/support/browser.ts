@@ -61,6 +61,19 @@ export async function openWindow(browser: Browser, url: string, options: { viewp
   return { context, page, problems };
 }
 
+/** A browser of the test's own with a window on the server at `url`, in which whoever has the session `cookie` is signed in. */
+export async function openSignedIn(t: Test, url: string, cookie: string | null, options: Parameters<typeof openWindow>[2] = {}): Promise<Opened & { browser: Browser }> {
+  const browser = await openBrowser();
+  t.teardown(() => browser.close());
+  const opened = await openWindow(browser, url, options);
+  await signIn(opened, url, cookie);
+  return { ...opened, browser };
+}
+
+export async function signIn({ context }: Opened, url: string, cookie: string | null): Promise<void> {
+  await context.addCookies([{ name: 'sid', value: cookie ?? '', url, httpOnly: true, sameSite: 'Lax' }]);
+}
+
 /** Widths of content beyond the window's: 0 unless the page scrolls sideways. */
 export async function overflow(page: Page): Promise<number> {
   return await page.evaluate('Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)');   // a reserved scrollbar makes it negative

@@ -57,6 +57,15 @@ t.test('what is asked for: seeded, within the box, never twice, and with what is
   t.ok(best >= 270, `close to the objective: ${best}`);
 });
 
+t.test('a small box is gone through, not gone round in', async (t) => {
+  const search = new Search({ knobs: [{ name: 'a', min: 1, max: 3 }, { name: 'b', min: 10, max: 11 }], seed: 3, spread: 2 });
+  for (let at = 0; at < 6; at++) {
+    const point = search.ask();
+    search.tell({ point, throughput: 1 + (point['a'] as number), ratios: [0.5], stopped: false });
+  }
+  t.equal(new Set(search.observations.map(({ point }) => search.space.key(point))).size, 6);
+});
+
 t.test('what is ranked meets every objective each time', async (t) => {
   const search = new Search({ knobs: KNOBS, seed: 1 });
   for (const [a, ratio, stopped] of [[10, 0.5, false], [20, 0.9, false], [20, 1.1, false], [30, 0.5, true], [40, 2, false], [12, 0.4, false]] as const) {

@@ -97,7 +97,10 @@ test('the account pages', { skip: noBrowser, timeout: 110_000, bail: true }, asy
     }, 20_000), 'five requests');
     t.match(await page.getByRole('row', { name: /tycho-1\.0/ }).first().innerText(), /tycho-1\.0\s+5\s/);
     await page.getByRole('radio', { name: 'By key' }).check();
-    await page.getByRole('rowheader', { name: /production \(sk-/ }).waitFor();
+    await page.getByRole('rowheader', { name: /production \(sk-/ }).first().waitFor();
+    const latency = page.getByRole('table', { name: 'Latency' });
+    await latency.getByRole('rowheader', { name: /production \(sk-/ }).waitFor();
+    t.match(await latency.innerText(), /p99[\s\S]*production \(sk-.*\s5\s/, 'percentiles of the five');
     await page.getByRole('radio', { name: 'Hours' }).check();
     await page.getByLabel('Measure').selectOption('requests');
     await page.locator('canvas').waitFor();

@@ -3,19 +3,14 @@ import { test } from 'tap';
 import OpenAI from 'openai';
 import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
-import { go, noBrowser, noneWrong, openBrowser, openWindow, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('daily pages', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
   const { server: { url }, owner, organization, close } = await openOwned();
-  const browser = await openBrowser();
-  t.teardown(async () => {
-    await browser.close();
-    await close();
-  });
-  const window = await openWindow(browser, url);
-  const { context, page } = window;
-  await context.addCookies([{ name: 'sid', value: owner.cookie ?? '', url }]);
+  t.teardown(close);
+  const window = await openSignedIn(t, url, owner.cookie);
+  const { page } = window;
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'production' });
   const openai = new OpenAI({ apiKey: secret, baseURL: `${url}/v1`, maxRetries: 0 });
   const ask = (content: string, model = 'tycho-1.0'): Promise<unknown> => openai.chat.completions.create({ model, messages: [{ role: 'user', content }], temperature: 0.7 }).catch(() => null);

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'tap';
 import { embeddedModel, startMonolith } from '../e2e/monolith.js';
-import { noBrowser, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
+import { noBrowser, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startHub } from '../support/hub-server.js';
 
@@ -32,6 +32,9 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
     for (const idea of ['Hello!', 'Who are you?', 'What is the capital of France?', 'What is 7 plus 5?', 'List three fruits.']) t.equal(await page.getByRole('button', { name: idea, exact: true }).count(), 1, idea);
     t.equal(await overflow(page), 0);
     await screenshots(page, 'playground-first', { fullPage: false });
+    await page.setViewportSize(PHONE);
+    t.equal(await page.getByRole('region', { name: 'Messages' }).evaluate((box: { scrollWidth: number; clientWidth: number }) => box.scrollWidth - box.clientWidth), 0, 'on a phone nothing of it is cut off');
+    await page.setViewportSize(WIDE);
     await page.getByRole('button', { name: 'Hello!', exact: true }).click();
     await page.getByRole('article', { name: /^Answer of/ }).last().getByLabel('Usage').waitFor();
   });

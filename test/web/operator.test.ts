@@ -4,7 +4,7 @@
 import { test } from 'tap';
 import type { EngineTunables, OperatorOrganization, OperatorUser } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
-import { noBrowser, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
+import { noBrowser, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
@@ -14,10 +14,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   t.teardown(() => owned.close());
   const guest = owned.client();
   const { organization: other } = await guest.signUp({ email: 'grace@example.com', name: 'Grace', organization_name: 'Harbour' });
-  const browser = await openBrowser();
-  t.teardown(() => browser.close());
-  const { context, page, problems } = await openWindow(browser, server.url, { reducedMotion: 'no-preference' });
-  await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+  const { browser, page, problems } = await openSignedIn(t, server.url, owner.cookie, { reducedMotion: 'no-preference' });
 
   await t.test('live: figures and charts move while requests run', async (t) => {
     await page.goto('/dashboard/operator/live');
@@ -189,7 +186,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     const visitor = await openWindow(browser, server.url);
     const stranger = owned.client();
     await stranger.signUp({ email: 'eve@example.com' });
-    await visitor.context.addCookies([{ name: 'sid', value: stranger.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+    await signIn(visitor, server.url, stranger.cookie);
     await visitor.page.goto('/dashboard/operator/live');
     await visitor.page.getByRole('heading', { name: 'Not for your role' }).waitFor();
     t.equal(await visitor.page.getByRole('link', { name: 'Live engine' }).count(), 0);

@@ -4,20 +4,15 @@ import OpenAI from 'openai';
 import { test } from 'tap';
 import type { CreatedApiKey } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
-import { go, noBrowser, noneWrong, openBrowser, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
+import { go, noBrowser, noneWrong, openSignedIn, openWindow, overflow, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { PASSWORD } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('the pages of an organization', { skip: noBrowser, timeout: 110_000, bail: true }, async (t) => {
   const { server: { url }, owner, organization, close } = await openOwned();
-  const browser = await openBrowser();
-  t.teardown(async () => {
-    await browser.close();
-    await close();
-  });
-  const window = await openWindow(browser, url);
-  const { context, page } = window;
-  await context.addCookies([{ name: 'sid', value: owner.cookie ?? '', url }]);
+  t.teardown(close);
+  const window = await openSignedIn(t, url, owner.cookie);
+  const { browser, page } = window;
   await page.goto('/dashboard');
   await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
 

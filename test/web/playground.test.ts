@@ -7,19 +7,15 @@ import { join } from 'node:path';
 import { test } from 'tap';
 import type { ApiKeyObject } from '../../src/wire/dashboard.js';
 import { eventually, root, startMonolith } from '../e2e/monolith.js';
-import { noBrowser, openBrowser, openWindow, overflow, screenshots } from '../support/browser.js';
-import type { Locator, Opened } from '../support/browser.js';
+import { noBrowser, openSignedIn, overflow, screenshots } from '../support/browser.js';
+import type { Locator } from '../support/browser.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
 test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const owned = await openOwned({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }) } });
   t.teardown(() => owned.close());
-  const browser = await openBrowser();
-  t.teardown(() => browser.close());
-  const opened: Opened = await openWindow(browser, owned.server.url);
-  const { context, page, problems } = opened;
-  await context.addCookies([{ name: 'sid', value: owned.owner.cookie!, url: owned.server.url, httpOnly: true, sameSite: 'Lax' }]);
+  const { page, problems } = await openSignedIn(t, owned.server.url, owned.owner.cookie);
 
   const composer = page.getByLabel('Message', { exact: true });
   const answer = (): Locator => page.getByRole('article', { name: /^Answer of/ }).last();
@@ -177,6 +173,25 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await settings.getByLabel('Temperature').inputValue(), '');
   });
 
+  await t.test('token probabilities: each token on its ground, what else might have stood there on hover', async (t) => {
+    await settings.getByLabel('Token probabilities').selectOption('With 5 alternatives');
+    await say('E: greet');
+    await finished();
+    const tokens = answer().locator('.token');
+    t.ok(await tokens.count() > 2, 'one for each');
+    await tokens.nth(1).hover();
+    const facts = answer().locator('.token-facts');
+    await facts.getByRole('list', { name: 'Alternatives' }).waitFor();
+    t.ok(await facts.getByRole('listitem').count() >= 4);
+    t.match(await facts.innerText(), /\d %|%/, 'with how probable each was');
+    t.match(await tokens.nth(1).getAttribute('class'), /chosen/);
+    await screenshots(page, 'playground-tokens', { fullPage: false, few: true });
+    await page.getByRole('group', { name: 'Tokens with their probabilities' }).focus();
+    await page.keyboard.press('ArrowRight');
+    t.match(await tokens.nth(2).getAttribute('class'), /chosen/, 'by the keyboard too');
+    await settings.getByRole('button', { name: 'Reset to defaults' }).click();
+  });
+
   await t.test('pictures: refused with the reason, or shown and sent', async (t) => {
     const drop = async (name: string, type: string, bytes: number[]): Promise<void> => {
       const file = `new File([new Uint8Array(${JSON.stringify(bytes)})], ${JSON.stringify(name)}, { type: ${JSON.stringify(type)} })`;
@@ -248,10 +263,7 @@ test('the playground with the models of the repository', { skip: noBrowser, time
   t.teardown(() => server.stop());
   const owner = dashboardClient(server.url);
   await owner.signUp();
-  const browser = await openBrowser();
-  t.teardown(() => browser.close());
-  const { context, page, problems } = await openWindow(browser, server.url);
-  await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+  const { page, problems } = await openSignedIn(t, server.url, owner.cookie);
   await page.goto('/dashboard/playground');
   const models = page.getByLabel('Settings', { exact: true }).getByLabel('Model', { exact: true });
   await models.waitFor();

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'tap';
-import { noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
 import { startHub } from '../support/hub-server.js';
 import { openOwned } from '../support/owned-server.js';
 import { writeScriptModel } from '../support/script-model.js';
@@ -17,11 +17,8 @@ test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_
   t.teardown(() => hub.close());
   const owned = await openOwned({ env: { HF_ENDPOINT: hub.endpoint, HF_HUB_CACHE: join(folder, 'hub') } });
   t.teardown(() => owned.close());
-  const browser = await openBrowser();
-  t.teardown(() => browser.close());
-  const opened = await openWindow(browser, owned.server.url);
-  const { context, page } = opened;
-  await context.addCookies([{ name: 'sid', value: owned.owner.cookie!, url: owned.server.url, httpOnly: true, sameSite: 'Lax' }]);
+  const opened = await openSignedIn(t, owned.server.url, owned.owner.cookie);
+  const { page } = opened;
 
   await page.goto('/dashboard/operator/models');
   await page.getByLabel('Fetch a model', { exact: true }).last().fill('acme/Tiny-GGUF');

@@ -140,7 +140,7 @@ uint32_t Automaton::intern_lex(const Lex& lex) {
 }
 
 uint32_t Automaton::intern_frame(const Frame& frame) {
-  const uint64_t hash = mix(mix(frame.is_object, uint64_t{frame.shape} << 32 | frame.progress), frame.parent);
+  const uint64_t hash = mix(mix(frame.is_object, uint64_t{frame.shape} << 32 | frame.progress), uint64_t{frame.open} << 32 | frame.parent);
   const auto [first, last] = frames_by_hash_.equal_range(hash);
   for (auto at = first; at != last; ++at)
     if (frames_[at->second] == frame) return at->second;
@@ -168,6 +168,7 @@ uint32_t Automaton::intern_progress(Progress progress) {
 void Automaton::complete(uint32_t frame) {
   if (frame == 0 && options_.suffix.empty()) accepts_next_ = true;
   else if (frame == 0) put({Phase::kSuffix, 0, 0, 0});
+  else if (frames_[frame].open != 0) begin_literal(Phase::kTagClose, 0, frame);
   else if (is_spelled(frame)) begin_literal(Phase::kValueClose, 0, frame);
   else put({frames_[frame].is_object ? Phase::kAfterMember : Phase::kAfterItem, 0, 0, frame});
 }
@@ -180,7 +181,7 @@ void Automaton::open_value(uint32_t shape_id, uint32_t frame, uint8_t byte) {
   switch (byte) {
     case '"': {
       if (options_.spelling && !options_.spelling->string_mark.empty()) return;
-      Lex lex{shape.string};
+      Lex lex{json_string_of(shape_id)};
       lex.plain = writes_plainly() && pool_.free_characters(shape.string) == 0;
       put_lex(Phase::kString, lex, frame);
       return;
@@ -255,6 +256,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     case Phase::kLead:
     case Phase::kLeadClose: return advance_lead(place, byte);
     case Phase::kName:
+    case Phase::kCloseName:
     case Phase::kBare:
     case Phase::kMarked: return advance_text(place, byte);
     case Phase::kNameOpen:
@@ -263,6 +265,9 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     case Phase::kStringOpen:
     case Phase::kStringClose:
     case Phase::kValueClose:
+    case Phase::kItemOpen:
+    case Phase::kTagClose:
+    case Phase::kTagEnd:
     case Phase::kSeparator: return advance_literal(place, byte);
     case Phase::kBraceClose:
       if (byte == '}') complete(frames_[place.frame].parent);

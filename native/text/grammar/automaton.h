@@ -87,7 +87,9 @@ class Automaton {
   static constexpr int16_t kUnknownByte = -2;
   enum class Phase : uint8_t { kText, kSuffix, kValue, kScalar, kString, kKey, kObjectStart, kColon, kAfterMember, kNextKey, kArrayStart, kAfterItem,
     // automaton_spelling.cc's
-    kLead, kLeadClose, kNameOpen, kName, kTextOpen, kJsonOpen, kBare, kMarked, kStringOpen, kStringClose, kValueClose, kSeparator, kBraceClose };
+    kLead, kLeadClose, kNameOpen, kName, kTextOpen, kJsonOpen, kBare, kMarked, kStringOpen, kStringClose, kValueClose, kSeparator, kBraceClose,
+    // automaton_tags.cc's
+    kItemOpen, kTagClose, kCloseName, kTagEnd };
 
   struct Place {
     Phase phase;
@@ -115,6 +117,7 @@ class Automaton {
     uint32_t shape;        // into the schema's objects or arrays
     uint32_t progress;     // object: into progress_; array: items so far
     uint32_t parent;
+    uint32_t open = 0;     // in tags: the member or item whose value is being written, its tag and one more; 0: between them
     auto operator<=>(const Frame&) const = default;
   };
   // How far an object is.
@@ -131,7 +134,7 @@ class Automaton {
 
   static bool has_lex(Phase phase) {
     return phase == Phase::kText || phase == Phase::kScalar || phase == Phase::kString || phase == Phase::kKey || phase == Phase::kName ||
-           phase == Phase::kBare || phase == Phase::kMarked;
+           phase == Phase::kBare || phase == Phase::kMarked || phase == Phase::kCloseName;
   }
   // Names, and strings of which few fit, as JSON writers spell them: where texts are read that others wrote, any spelling.
   bool writes_plainly() const { return options_.order == PropertyOrder::kSchema; }
@@ -159,7 +162,8 @@ class Automaton {
   void add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways);
   void close_key(const Place& place);
   bool is_spelled(uint32_t frame) const;
-  const std::string& literal(Phase phase) const;
+  bool in_tags() const { return options_.spelling && options_.spelling->in_tags(); }
+  const std::string& literal(Phase phase, uint32_t frame);
   void begin_literal(Phase phase, uint32_t what, uint32_t frame);
   void advance_literal(Place place, uint8_t byte);
   void end_literal(const Place& place);
@@ -169,6 +173,15 @@ class Automaton {
   void end_name(uint32_t frame, const Lex& lex);
   ExprId other_name(uint32_t object, uint32_t index);
   ExprId text_of(uint32_t what);
+  ExprId json_string_of(ShapeId shape);
+  ExprId without_end(ExprId text);
+  const std::string& closing_tag(uint32_t frame, bool opens_item);
+  void close_tag(uint32_t frame);
+  bool is_nullable(const Shape& shape);
+  ExprId tagged_text(ShapeId shape);
+  void begin_tagged_value(ShapeId shape, uint32_t frame);
+  void begin_item(uint32_t frame);
+  void end_tag(uint32_t frame);
   void begin_text(Phase phase, ExprId text, uint32_t frame);
   void end_text(Phase phase, uint32_t frame);
   void advance_text(const Place& place, uint8_t byte);
@@ -208,6 +221,8 @@ class Automaton {
   uint32_t n_names_ = 1;
   std::vector<std::vector<ExprId>> name_expressions_;      // by object: each property's name with its tag
   std::unordered_map<uint32_t, ExprId> texts_;             // of text_of()
+  std::unordered_map<uint32_t, ExprId> tagged_texts_;      // of tagged_text()
+  std::unordered_map<uint64_t, std::string> closing_tags_; // object << 32 | property
   std::unordered_map<ExprId, ExprId> python_;              // of python_scalar()
   std::vector<StateId> stack_;                    // scratch of walks
   struct KnownMask {

@@ -10,9 +10,12 @@ bool Automaton::is_spelled(uint32_t frame) const {
   return options_.spelling && frame != 0 && frames_[frame].is_object && (frames_[frame].parent == 0 || options_.spelling->nested);
 }
 
-const std::string& Automaton::literal(Phase phase) const {
+const std::string& Automaton::literal(Phase phase, uint32_t frame) {
   const Spelling& spelling = *options_.spelling;
   switch (phase) {
+    case Phase::kItemOpen:
+    case Phase::kTagClose: return closing_tag(frame, phase == Phase::kItemOpen);
+    case Phase::kTagEnd: return spelling.json_open;
     case Phase::kNameOpen: return spelling.name_open;
     case Phase::kTextOpen: return spelling.text_open;
     case Phase::kJsonOpen: return spelling.json_open;
@@ -25,12 +28,12 @@ const std::string& Automaton::literal(Phase phase) const {
 
 // The text of `phase` is to come, if there is any.
 void Automaton::begin_literal(Phase phase, uint32_t what, uint32_t frame) {
-  if (literal(phase).empty()) end_literal({phase, what, 0, frame});
+  if (literal(phase, frame).empty()) end_literal({phase, what, 0, frame});
   else put({phase, what, 0, frame});
 }
 
 void Automaton::advance_literal(Place place, uint8_t byte) {
-  const std::string& text = literal(place.phase);
+  const std::string& text = literal(place.phase, place.frame);
   if (static_cast<uint8_t>(text[place.lex]) != byte) return;
   if (++place.lex < text.size()) put(place);
   else end_literal(place);
@@ -45,7 +48,13 @@ void Automaton::end_literal(const Place& place) {
     }
     case Phase::kTextOpen: return begin_text(Phase::kBare, text_of(place.what), place.frame);
     case Phase::kStringOpen: return begin_text(Phase::kMarked, text_of(place.what), place.frame);
-    case Phase::kJsonOpen: put({Phase::kValue, place.what, 0, place.frame}); return;
+    case Phase::kJsonOpen:
+      if (in_tags()) begin_tagged_value(place.what, place.frame);
+      else put({Phase::kValue, place.what, 0, place.frame});
+      return;
+    case Phase::kItemOpen: return begin_item(place.frame);
+    case Phase::kTagClose: return close_tag(place.frame);
+    case Phase::kTagEnd: return end_tag(place.frame);
     case Phase::kStringClose: return complete(place.frame);
     case Phase::kValueClose: return end_member(place.frame);
     default: return begin_literal(Phase::kNameOpen, 0, place.frame);   // a separator
@@ -66,7 +75,7 @@ void Automaton::begin_members(uint32_t object, uint32_t parent) {
 
 void Automaton::end_members(uint32_t frame) {
   const uint32_t parent = frames_[frame].parent;
-  if (parent == 0) complete(0);
+  if (parent == 0 || in_tags()) complete(parent);
   else put({Phase::kBraceClose, 0, 0, frame});
 }
 
@@ -87,7 +96,11 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   for (const uint32_t tag : std::vector<uint32_t>(tags_)) {
     const bool is_property = tag < object.properties.size();
     const ShapeId shape_id = is_property ? object.properties[tag].shape : object.others[tag - object.properties.size()].shape;
-    const uint32_t with = intern_frame({true, frame.shape, with_member(frame.progress, tag), frame.parent});
+    const uint32_t with = intern_frame({true, frame.shape, with_member(frame.progress, tag), frame.parent, in_tags() ? tag + 1 : 0});
+    if (in_tags()) {
+      begin_literal(Phase::kJsonOpen, shape_id, with);
+      continue;
+    }
     Spelling::Kind kind = Spelling::Kind::kJson;
     if (is_outermost) kind = is_property ? spelling.kind_of(object.properties[tag].name) : spelling.others;
     const Shape& shape = schema_.shape(shape_id);
@@ -109,24 +122,38 @@ ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   const ExprId name = schema_.object(object).others[index].name;
   if (!options_.spelling) return name;
   const auto& outermost = schema_.shape(schema_.root()).objects;
-  if (!options_.spelling->nested && std::ranges::find(outermost, object) == outermost.end()) return name;
+  const bool spelled = options_.spelling->nested || in_tags() || std::ranges::find(outermost, object) != outermost.end();
+  if (!spelled) return without_end(name);
   return pool_.both(name, pool_.repeat(pool_.set(Spelling::name_characters()), 1, kUnbounded));
 }
 
 // What such strings may be: `what` is twice their shape, and one more if null is one of them.
 ExprId Automaton::text_of(uint32_t what) {
   if (const auto known = texts_.find(what); known != texts_.end()) return known->second;
-  const Spelling& spelling = *options_.spelling;
   const Shape& shape = schema_.shape(what / 2);
-  const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
-  ExprId text = shape.string;
-  for (const std::string* end : {&spelling.text_end, &spelling.mark_text}) {
-    if (end->empty()) continue;
-    text = pool_.both(text, pool_.negate(pool_.concat(any, pool_.concat(pool_.literal(*end), any))));
-  }
+  ExprId text = without_end(shape.string);
   if (what % 2 != 0) text = pool_.either(text, pool_.both(shape.scalar, pool_.literal("null")));
   if (!failed()) texts_.emplace(what, text);
   return text;
+}
+
+// Texts in which what would be taken for a string's end is not.
+ExprId Automaton::without_end(ExprId text) {
+  const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
+  for (const std::string* end : {&options_.spelling->text_end, &options_.spelling->mark_text}) {
+    if (end->empty()) continue;
+    text = pool_.both(text, pool_.negate(pool_.concat(any, pool_.concat(pool_.literal(*end), any))));
+  }
+  return text;
+}
+
+// What strings within JSON may be: those that are read find the end of the text around them in none. A string that nothing is
+// left of stays as it is.
+ExprId Automaton::json_string_of(ShapeId shape) {
+  if (!options_.spelling || options_.spelling->text_end.empty() || schema_.shape(shape).string == ExpressionPool::kNothing)
+    return schema_.shape(shape).string;
+  const ExprId text = text_of(shape * 2);
+  return pool_.alive(text) ? text : schema_.shape(shape).string;
 }
 
 void Automaton::begin_text(Phase phase, ExprId text, uint32_t frame) {
@@ -136,7 +163,9 @@ void Automaton::begin_text(Phase phase, ExprId text, uint32_t frame) {
 }
 
 void Automaton::end_text(Phase phase, uint32_t frame) {
-  if (phase == Phase::kBare) begin_literal(Phase::kValueClose, 0, frame);
+  if (phase == Phase::kBare && in_tags()) complete(frame);
+  else if (phase == Phase::kBare) begin_literal(Phase::kValueClose, 0, frame);
+  else if (phase == Phase::kCloseName) begin_literal(Phase::kTagEnd, 0, frame);
   else begin_literal(Phase::kStringClose, 0, frame);
 }
 

@@ -20,7 +20,7 @@ std::string GrammarOptions::key() const {
   if (spelling) {
     key += 's';
     for (const std::string* part : {&spelling->name_open, &spelling->text_open, &spelling->json_open, &spelling->value_close, &spelling->separator,
-                                    &spelling->text_end, &spelling->string_mark})
+                                    &spelling->text_end, &spelling->string_mark, &spelling->item})
       add(*part);
     for (const bool flag : {spelling->nested, spelling->python}) key += static_cast<char>(flag);
     key += static_cast<char>(spelling->others);

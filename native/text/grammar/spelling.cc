@@ -14,6 +14,12 @@ CodePointSet Spelling::name_characters() {
   return set;
 }
 
+CodePointSet Spelling::json_beginnings() {
+  CodePointSet set;
+  for (const char c : std::string_view("\"[{")) set.add(static_cast<uint32_t>(c), static_cast<uint32_t>(c));
+  return set;
+}
+
 void Spelling::separate(CharPartition& partition) const {
   partition.separate(name_characters());
   for (const std::string* text : {&text_end, &mark_text}) {
@@ -22,6 +28,12 @@ void Spelling::separate(CharPartition& partition) const {
       if (c.code_point != kInvalidByte) partition.separate(c.code_point);
       left.remove_prefix(c.size);
     }
+  }
+  if (in_tags()) {
+    partition.separate(json_beginnings());
+    for (const std::string_view word : kWords)
+      for (const char c : word) partition.separate(static_cast<uint32_t>(c));
+    for (const char c : std::string_view("\t\n\r +-.0123456789eE")) partition.separate(static_cast<uint32_t>(c));
   }
   if (python)
     for (const char c : std::string_view("TFN")) partition.separate(static_cast<uint32_t>(c));

@@ -23,10 +23,14 @@ struct Spelling {
   std::string string_mark;             // around strings within JSON, which then stand as they are; empty: quotation marks
   std::string mark_text;               // its spelling, where the mark itself is a token: in no such string either
   bool nested = false;                 // objects within are written so too, in braces
+  // Objects within are members too, and arrays are members of this name: neither has braces or brackets, and a member ends with
+  // value_close NAME json_open. '': they are JSON. Kinds are of no matter then: a value's schema says what it may be.
+  std::string item;
   bool python = false;                 // members that are True, False, None
   std::vector<std::pair<std::string, Kind>> kinds;   // of members, by name
   Kind others = Kind::kText;
 
+  bool in_tags() const { return !item.empty(); }
   bool operator==(const Spelling&) const = default;
   Kind kind_of(std::string_view name) const {
     for (const auto& [known, kind] : kinds)
@@ -35,6 +39,9 @@ struct Spelling {
   }
   // Names that the schema does not know have letters and digits and what stands between such: none ends in its midst.
   static CodePointSet name_characters();
+  // With in_tags(): what begins texts that JSON values begin with too, and the words of Python and JSON.
+  static CodePointSet json_beginnings();
+  static constexpr std::string_view kWords[] = {"true", "false", "null", "True", "False", "None"};
   // Tells the partition which characters it treats differently.
   void separate(CharPartition& partition) const;
 };

@@ -15,6 +15,7 @@ import type { OidcProvider } from '../../oidc/provider.js';
 import type { BackgroundResponses } from '../../protocol/responses/background.js';
 import type { RequestLog } from '../../requests/request-log.js';
 import type { SecretBox } from '../../sealing/secret-box.js';
+import type { SavedStore } from '../../saved/saved-store.js';
 import type { ResponseStore } from '../../storage/response-store.js';
 import type { Telemetry } from '../../telemetry/types.js';
 import type { BudgetStore } from '../../usage/budget-store.js';
@@ -32,6 +33,7 @@ export interface DashboardDeps {
   usage: UsageStore;
   prices: PriceStore;
   budgets: BudgetStore;
+  saved: SavedStore;
   requestLog: RequestLog;
   /** What goes with an organization that is deleted. */
   stored: Erasable;

@@ -10,7 +10,7 @@ import { clearSessionCookie } from './cookie.js';
 import { codeField, emailField, passwordField, tokenField } from './fields.js';
 import type { DashboardDeps } from './deps.js';
 
-export function ownAccountRoutes({ guard, directory, origin, codes, letters }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'letters'>): Route[] {
+export function ownAccountRoutes({ guard, directory, origin, codes, letters, saved }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'letters' | 'saved'>): Route[] {
   const { ownAccount, signIns, attempts } = directory;
   return [
     guard.user({
@@ -49,6 +49,7 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters }: P
           await codes.use(user, body.code, actor.ip ?? '');
         }
         await ownAccount.delete(user, actor);
+        await saved.eraseUser(user.id);      // what a crash here leaves the sweep finds
         clearSessionCookie(exchange, origin);
         exchange.json(200, {});
         letters.accountDeleted(user);

@@ -15,10 +15,12 @@ import { ownAccountRoutes } from './own-account.js';
 import { imagePlanRoutes } from './image-plan.js';
 import { playgroundRoutes } from './playground.js';
 import { requestRoutes } from './requests.js';
+import { savedRoutes } from './saved.js';
 import { secondFactorRoutes } from './second-factor.js';
 import { signInRoutes } from './sign-in.js';
 import { signUpRoutes } from './sign-up.js';
 import { storedResponseRoutes } from './stored-responses.js';
+import { usageLatencyRoutes } from './usage-latency.js';
 import { usageRoutes } from './usage.js';
 import type { DashboardDeps } from './deps.js';
 
@@ -35,12 +37,14 @@ export function dashboardRoutes(deps: DashboardDeps): Route[] {
     ...inviteRoutes(deps),
     ...auditLogRoutes(deps),
     ...playgroundRoutes(deps),
+    ...savedRoutes(deps),
     ...imagePlanRoutes(deps),
     ...apiKeyRoutes(deps),
     ...storedResponseRoutes(deps),
     ...modelRoutes(deps),
     ...limitRoutes(deps),
     ...usageRoutes(deps),
+    ...usageLatencyRoutes(deps),
     ...budgetRoutes(deps),
     ...requestRoutes(deps),
   ];

@@ -16,7 +16,7 @@ const CSV_PAGE = 2_000;
 const CSV_ROWS = 25_000;
 
 /** A year by the hour is seconds of work and tens of MB: few at once, whoever asks for how many. */
-const reading = new FairSlots(shareOf(2), 'usage reports', 64);
+export const readingUsage = new FairSlots(shareOf(2), 'usage reports', 64);
 
 const COLUMNS = [
   'bucket_start', 'model', 'api_key_id', 'endpoint', 'requests', 'errors', 'rate_limited',
@@ -36,7 +36,7 @@ export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         const { limit, after } = readUsagePage(exchange.query);
-        await reading.run({ organization: organization.id }, 1, async () => {
+        await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const { rows, next } = await usage.rows(query, limit, after);
           const page: UsagePage = { object: 'list', data: rows, next_page: next === null ? null : writeCursor(next), has_more: next !== null };
@@ -49,7 +49,7 @@ export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard
       method: 'GET', path: '/organizations/:org/usage.csv',
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
-        await reading.run({ organization: organization.id }, 1, async () => {
+        await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const lines = [COLUMNS.join(',')];
           for (let after: UsageCursor | null = null; ;) {

@@ -11,8 +11,8 @@ import type { PageFile } from './built-page.js';
 /** dist/web, beside the compiled server. */
 const BUILT = fileURLToPath(new URL('../../web', import.meta.url));
 
-// The page's own routes decide what a path shows; two segments is as deep as they go.
-const PAGE_PATHS = ['/', '/dashboard', '/dashboard/:page', '/dashboard/operator/:page'];
+// The page's own routes decide what a path shows; these are as deep as they go.
+const PAGE_PATHS = ['/', '/dashboard', '/dashboard/:page', '/dashboard/operator/:page', '/dashboard/shared/:organization/:id'];
 
 export function pageRoutes(folder: string = BUILT): Route[] {
   const built = readBuiltPage(folder);

@@ -73,6 +73,7 @@ export class ChatTemplate {
     environment.set('messages', context.messages);
     environment.set('add_generation_prompt', context.addGenerationPrompt);
     environment.set('enable_thinking', context.enableThinking);
+    environment.set('thinking_mode', context.enableThinking ? 'enabled' : 'disabled');   // MiniMax M3's name for it
     environment.setVariable('tools', this.#toolsValue(context.tools));
     try {
       return new TemplateInterpreter(environment, budget).text(this.#program);

@@ -38,6 +38,7 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
   { open: '<think>', close: '</think>' },
   { open: '[THINK]', close: '[/THINK]' },
   { open: '<seed:think>', close: '</seed:think>' },
+  { open: '<mm:think>', close: '</mm:think>', answer: '' },                                              // MiniMax M3
   { open: '<|START_THINKING|>', close: '<|END_THINKING|>' },
   { open: '<|channel>', close: '<channel|>', label: 'thought', answer: '' },                            // Gemma 4
   { open: '<|inner_prefix|>', close: '<|inner_suffix|>', answer: '' },                                   // Apertus

@@ -41,6 +41,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   /** Nobody wants it any more. */
   giveUp(): void {
+    if (this.#over) return;
     this.#over = true;
     this.#body = [];
     this.#abort?.(new Error('given up'));

@@ -128,7 +128,7 @@ export class UpstreamRun implements RunningGeneration {
     const { world } = this;
     const { servers, settings } = world;
     const tried = new Set<Server>();
-    let fault: UpstreamFault | Error = noneAvailable(Math.min(...servers.map(({ shutForMs }) => shutForMs)));
+    let fault: UpstreamFault | Error | null = null;
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
     for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
       const server = leastBusy(servers, tried, world.turn());
@@ -142,6 +142,7 @@ export class UpstreamRun implements RunningGeneration {
       if (this.#answer?.begun === true || !(failed instanceof UpstreamFault) || !failed.retry) break;
     }
     if (this.#over) return;
+    fault ??= noneAvailable(Math.min(...servers.map(({ shutForMs }) => shutForMs)));
     if (this.#answer?.begun !== true && world.fallback !== null && fault instanceof UpstreamFault && fault.kind !== 'refused') return this.#fallBack(fault);
     throw fault;
   }

@@ -16,6 +16,7 @@ import { completions } from './apis/all.js';
 import type { Asked, Body, UpstreamApi } from './apis/api.js';
 import { isHeld } from './apis/chat-request.js';
 import { estimatedTokens } from './estimate.js';
+import { checkable, checked } from './format-check.js';
 import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
 import { Server, type UpstreamSettings } from './server.js';
 
@@ -90,11 +91,17 @@ export class UpstreamProvider implements Provider {
     };
     // What a format cannot say is refused before anything is counted.
     for (const server of this.servers) api(server);
+    const held = isHeld(request.format, this.#upstream.structured_outputs);
+    if (!held) checkable(request.format);
     const facts = { n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens };
     return {
       promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
-      ...(isHeld(request.format, this.#upstream.structured_outputs) ? {} : { headers: [['x-structured-output', 'checked']] as const }),
-      start: (onEvent) => (request.maxTokens === 0 ? nothing(facts, onEvent) : new UpstreamRun(this.#world, { request, facts, asker, api }, onEvent).start()),
+      ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
+      start: (onEvent) => {
+        if (request.maxTokens === 0) return nothing(facts, onEvent);
+        const run = new UpstreamRun(this.#world, { request, facts, asker, api }, held ? onEvent : checked(request.format, onEvent, () => run.cancel()));
+        return run.start();
+      },
     };
   }
 

@@ -7,8 +7,8 @@ import type { OtelPackages, TraceSettings } from './packages.js';
 
 /** Spans that wait or are being sent: some 3 MB. */
 const MAX_SPANS = 4_096;
-/** Of one message: written in well under a millisecond, which is how long it holds the event loop. */
-const BATCH = 64;
+/** Of one message: written in about a millisecond, which is how long it holds the event loop. */
+const BATCH = 128;
 const PAUSE_MS = 1_000;
 /** For one message, all attempts; the end of the process waits no longer either. */
 const EXPORT_MS = 3_000;

@@ -97,6 +97,14 @@ t.test('a server that does not stream', async (t) => {
   t.same(await toldByChat(true), { reasoning: 'Hm.', text: '', calls: [['now', {}]], usage: [3, 7, 0, 3], finish: 'tool_calls' });
 });
 
+t.test('one call at most, where no more are wanted', async (t) => {
+  standIn.say = stream(...recorded['vLLM: reasoning, then two calls']!.lines);
+  const { choices: [{ message }] } = await (await gateway.post('/v1/chat/completions', chat({ tools, parallel_tool_calls: false }))).json() as any;
+  t.match(message.tool_calls, [{ function: { arguments: '{"city": "Oslo"}' } }]);
+  t.equal(message.tool_calls.length, 1);
+  t.equal(standIn.heard.at(-1)!.body['parallel_tool_calls'], false);
+});
+
 t.test('what it is sent', async (t) => {
   standIn.say = stream(...recorded['llama-server: text']!.lines);
   await (await gateway.post('/v1/chat/completions', {
@@ -134,7 +142,7 @@ const formats = ['/v1/chat/completions', '/v1/messages', '/v1/responses'] as con
 const plain = (path: string): object => (path === '/v1/responses' ? { model: 'far', input: 'Hi', store: false } : { model: 'far', max_tokens: 50, messages: [user] });
 
 for (const [upstream, body, status, code, words, headers] of [
-  [400, { error: { message: `bad top_p (asked with ${KEY})`, type: 'BadRequestError' } }, 422, 'invalid_value', /bad top_p \(asked with …\)/],
+  [400, { error: { message: `bad top_p (asked with ${KEY}, ${HEADER}, sk-ab***yz)`, type: 'BadRequestError' } }, 422, 'invalid_value', /bad top_p \(asked with …, …, …\)/],
   [400, { error: { code: 400, message: 'request (60009 tokens) exceeds the available context size (2048 tokens), try increasing it', type: 'exceed_context_size_error' } }, 400, 'context_length_exceeded', /60009/],
   [401, { error: { message: `Incorrect API key provided: ${KEY.slice(0, 9)}***` } }, 503, 'model_unavailable', /does not let us/],
   [404, { error: { message: 'no such model' } }, 503, 'model_unavailable', /does not let us/],

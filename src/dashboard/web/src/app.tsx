@@ -30,6 +30,7 @@ import { Requests } from './pages/requests.js';
 import { ResetPassword } from './pages/reset-password.js';
 import { Responses } from './pages/responses.js';
 import { Settings } from './pages/settings.js';
+import { Shared } from './pages/shared.js';
 import { SignIn } from './pages/sign-in.js';
 import { SignUp } from './pages/sign-up.js';
 import { Usage } from './pages/usage.js';
@@ -93,6 +94,7 @@ function Pages(): ReactNode {
     <Switch>
       <Route path="/">{of(<Overview />)}</Route>
       <Route path="/playground">{of(<Playground />)}</Route>
+      <Route path="/shared/:organization/:id">{({ organization: of, id }) => <Shared organizationId={of} id={id} />}</Route>
       <Route path="/models">{of(<Models />)}</Route>
       <Route path="/keys">{of(<Keys />)}</Route>
       <Route path="/usage">{of(<Usage />)}</Route>

@@ -30,7 +30,7 @@ export class CallArguments {
     const given = text.trim() === '' ? '{}' : text;
     const { callArguments: kind, numbersAsText, writesNull } = this.can;
     if (kind === 'text') return this.shield.protect(given);
-    const parsed = parseObject(kind === 'object' ? this.#withStandIns(given, !writesNull && !numbersAsText) : given);
+    const parsed = parseObject(kind === 'object' ? this.#withStandIns(given, !writesNull) : given);
     if (kind === 'object' && parsed === null) return { arguments: this.shield.protect(given) };
     if (kind === 'object') return protectDeep(numbersAsText ? withDigits(parsed as Record<string, unknown>, given) : parsed, this.shield);
     if (parsed === null) return this.shield.protect(given);

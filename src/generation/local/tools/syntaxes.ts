@@ -15,6 +15,7 @@ import { jsonList, spokenLists } from './json-list.js';
 import { kimi } from './kimi.js';
 import { llama } from './llama.js';
 import { minimax } from './minimax.js';
+import { minimaxM3 } from './minimax-m3.js';
 import { mistral } from './mistral.js';
 import { pythonic } from './pythonic.js';
 import { solar } from './solar.js';
@@ -22,9 +23,9 @@ import type { SyntaxFamily } from './syntax.js';
 import { xml } from './xml.js';
 
 export const FAMILIES: readonly SyntaxFamily[] = [
-  harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, gemma, pythonic, command, commandPlus, apertus, solar, functionary,
+  harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, minimaxM3, gemma, pythonic, command, commandPlus, apertus, solar, functionary,
   hermes, jsonList, gigachat, llama,
 ];
 
 /** Of models whose templates show no calls: the first whose token the vocabulary has. */
-export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [glm, hermes, kimi, minimax, gemma, pythonic, command, apertus, solar, ...spokenLists];
+export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [glm, hermes, kimi, minimax, minimaxM3, gemma, pythonic, command, apertus, solar, ...spokenLists];

@@ -123,6 +123,38 @@ TEST(grammar_spells_members_between_tags) {
   CHECK(read(*grammar, "<p=s>a</p>b") == Read::kNot);
 }
 
+// Members between tags that repeat their name, objects and arrays within as such: <NAME>VALUE</NAME>, <i>VALUE</i>.
+TEST(grammar_spells_objects_and_arrays_in_tags) {
+  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
+      "o":{"type":"object","properties":{"x":{"type":["string","integer"]},"y":{"type":"array","items":{"type":"array","items":{"type":"boolean"},"maxItems":2},"minItems":1}},
+      "required":["x"],"additionalProperties":false},"u":{"type":["string","null"],"maxLength":3},"e":{"type":"object","properties":{"k":{"type":"null"}},"additionalProperties":false},
+      "n":{"type":"number"},"free":{}},"required":["s"],"additionalProperties":{"type":"integer"}})", "~</f>");
+  Spelling spelling;
+  spelling.name_open = "~<";
+  spelling.text_open = spelling.json_open = ">";
+  spelling.value_close = "~</";
+  spelling.text_end = "~";
+  spelling.item = "i";
+  options.spelling = spelling;
+  const auto grammar = compiled(options);
+  for (const char* text : {"~<s>~</s>~</f>", "~<s>a\n<b></s>~</s>~<o>~<x>a b~</x>~</o>~</f>", "~<s>~</s>~<o>~<x>5~</x>~<y>~<i>~<i>true~</i>~</i>~<i>~</i>~</y>~</o>~</f>",
+                           "~<s>~</s>~<o>~<x>5 a~</x>~</o>~</f>", "~<s>~</s>~<o>~<x> truely~</x>~</o>~</f>", "~<s>~</s>~<o>~<x>\"5\"~</x>~</o>~<u>null~</u>~<e>~</e>~</f>", "~<s>~</s>~<u>\"5\"~</u>~<n>-1.5~</n>~</f>", "~<s>~</s>~<e>~<k>null~</k>~</e>~</f>",
+                           "~<s>~</s>~<free>~<a>~<i>b~</i>~<i>2~</i>~</a>~</free>~<other>7~</any>~</f>",
+                           "~<s>~</s>~<free>{\"a\":\"b\"}~</free>~</f>"})
+    if (read(*grammar, text) != Read::kWhole) check::fail(__FILE__, __LINE__, text);
+  for (const char* text : {"~<s>~</o", "~<s>0123456789", "~<s>~</s>~<o>~</o", "~<s>~</s>~<o>~<x>5.~", "~<s>~</s>~<o>~<x> {\"~", "~<s>~</s>~<o>~<x> {~", "~<s>~</s>~<o>~<x>true~</x", "~<s>~</s>~<o>~<x>a~</x>~<y>~</y",
+                           "~<s>~</s>~<o>~<x>a~</x>~<y>~<i>~<i>true~</i>~<i>true~</i>~<i>", "~<s>~</s>~<n>a", "~<s>~</s>~<e>~<k>~", "~<s>~</s>~<u>\"ab\"", "~<s>~</s>~<free>{\"~",
+                           "~<s>~</s>~<free>\"~", "~<s>~</s>~<free>{\"a\":\"~", "~<s>~</s> "})
+    if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
+}
+
+TEST(grammar_keeps_what_ends_a_value_out_of_strings_within_json) {
+  const auto grammar = compiled(tagged(R"({"type":"object","properties":{"n":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"integer"}}},"required":["n"]})"));
+  CHECK(read(*grammar, "<p=n>{\"a\":\"</q>\\u003c\",\"</\":1}</p></f>") == Read::kWhole);
+  CHECK(read(*grammar, "<p=n>{\"a\":\"</p>") == Read::kNot);
+  CHECK(read(*grammar, "<p=n>{\"</p>") == Read::kNot);
+}
+
 TEST(grammar_spells_objects_within_and_marks_strings) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string"},"o":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}},
       "required":["x"],"additionalProperties":false},"b":{"type":"boolean"}},"additionalProperties":false})", "}");

@@ -7,7 +7,7 @@ import { duration } from '../format.js';
 import { figure, frontOf, linearAxis, loadText, logAxis, settingsText, spotsOf } from './tuning-view.js';
 import type { Spot } from './tuning-view.js';
 
-const WIDTH = 720, HEIGHT = 300, LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 40;
+const WIDTH = 720, HEIGHT = 300, LEFT = 52, RIGHT = 28, TOP = 10, BOTTOM = 40;
 
 export function FrontChart({ runs }: { runs: readonly { label: string; run: TuneRun }[] }): ReactNode {
   const [shown, setShown] = useState<{ run: TuneRun; spot: Spot } | null>(null);

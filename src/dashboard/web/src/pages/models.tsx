@@ -33,7 +33,7 @@ export function Models(): ReactNode {
 }
 
 function ModelCard({ model }: { model: DashboardModel }): ReactNode {
-  const build = [
+  const build = model.upstream !== null ? [`elsewhere, on ${model.upstream === 1 ? 'one server' : `${model.upstream} servers`}`] : [
     model.architecture, model.parameters === null ? null : `${short(model.parameters)} parameters`,
     model.quantization, model.file_bytes === null ? null : bytes(model.file_bytes),
   ].filter((part) => part !== null);
@@ -70,7 +70,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
             <dt>Sampling defaults</dt>
             <dd><ul className="pairs">{Object.entries(model.sampling_defaults).map(([name, value]) => <li key={name}><code>{name}</code> {value}</li>)}</ul></dd>
           </div>
-          {build.length > 0 && <div><dt>Weights</dt><dd>{build.join(' · ')}</dd></div>}
+          {build.length > 0 && <div><dt>{model.upstream === null ? 'Weights' : 'Runs'}</dt><dd>{build.join(' · ')}</dd></div>}
         </dl>
         {model.lifecycle !== 'retired' && <div><LinkButton href={`/playground?model=${encodeURIComponent(model.id)}`} size="small">Try in the playground</LinkButton></div>}
       </div>

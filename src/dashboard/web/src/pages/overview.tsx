@@ -25,7 +25,7 @@ export function Overview(): ReactNode {
   const base = `${location.origin}/v1`;
   return (
     <>
-      <PageHeader title="Overview" actions={may('developer') && <LinkButton href="/keys?create" variant="primary">Create key</LinkButton>}>{name}</PageHeader>
+      <PageHeader title="Overview" actions={may('developer') && <><LinkButton href="/playground">Try the playground</LinkButton><LinkButton href="/keys?create" variant="primary">Create key</LinkButton></>}>{name}</PageHeader>
       {status === 'suspended' && <Notice tone="warn">This organization is suspended: its keys answer 403. Ask the operator of this server.</Notice>}
       {keys.data !== undefined && active.length === 0 && (
         <Notice>{may('developer') ? <>No API key yet. <Link href="/keys?create">Create the first one</Link>, then send the request below.</> : 'No API key yet. A developer of the organization can create one.'}</Notice>

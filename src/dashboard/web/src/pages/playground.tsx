@@ -2,16 +2,22 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../wire/dashboard.js';
-import { API, ApiFailure, messageOf, send } from '../api.js';
 import { Button, LinkButton } from '../components/button.js';
 import { Icon } from '../components/icon.js';
 import { Code, PageHeader } from '../components/page.js';
 import { EmptyState, Loaded, Notice, Skeleton } from '../components/states.js';
 import { CodeDialog } from '../playground/code-dialog.js';
 import { Composer } from '../playground/composer.js';
-import { beforeLastAnswer, openCalls } from '../playground/conversation.js';
+import { Compared, useAll } from '../playground/compared.js';
+import type { ComparedColumn } from '../playground/compared.js';
+import { beforeLastAnswer } from '../playground/conversation.js';
 import type { Turn } from '../playground/conversation.js';
-import { bodyOf, Dialogue } from '../playground/dialogue.js';
+import { bodyOf } from '../playground/dialogue.js';
+import type { Dialogue } from '../playground/dialogue.js';
+import { dialogueOf, storeCompared, storedCompared, storedSettings, storeSettings } from '../playground/dialogues.js';
+import { openContent } from '../playground/open-content.js';
+import { contentOf } from '../playground/saved.js';
+import { SavedDialog } from '../playground/saved-dialog.js';
 import { SettingsPanel } from '../playground/settings-panel.js';
 import { NO_SETTINGS, readSettings } from '../playground/settings.js';
 import type { Settings } from '../playground/settings.js';
@@ -45,44 +51,13 @@ export function Playground(): ReactNode {
   );
 }
 
-// By organization, as long as the page is open: going to another page and back finds the conversation again.
-const dialogues = new Map<string, Dialogue>();
-
-function dialogueOf(organizationId: string): Dialogue {
-  let dialogue = dialogues.get(organizationId);
-  if (dialogue === undefined) {
-    dialogue = new Dialogue({
-      schedule: (tell) => { requestAnimationFrame(tell); },
-      open: (body, signal) => send('POST', `${API}/organizations/${organizationId}/playground`, { body, signal, headers: { Accept: 'text/event-stream' } }),
-      problemOf: (error) => (error instanceof ApiFailure
-        ? {
-            message: error.message, code: error.code, param: error.param, status: error.status, requestId: error.requestId,
-            ...(error.retryAfterMs === null ? {} : { retryAfterS: error.retryAfterMs / 1000 }),
-          }
-        : { message: error instanceof TypeError ? 'The connection was lost before the answer was complete.' : messageOf(error), code: null, param: null, status: null, requestId: null }),
-    });
-    dialogues.set(organizationId, dialogue);
-  }
-  return dialogue;
-}
-
-const STORED = 'monolith.playground';
-
-function storedSettings(): Settings {
-  try {
-    const stored = JSON.parse(localStorage.getItem(STORED) ?? '{}') as Partial<Record<keyof Settings, unknown>>;
-    const known = Object.entries(stored).filter(([name, value]) => name in NO_SETTINGS && typeof value === 'string');
-    return { ...NO_SETTINGS, ...Object.fromEntries(known) };
-  } catch {
-    return NO_SETTINGS;
-  }
-}
-
 function Room({ models, organizationId }: { models: readonly DashboardModel[]; organizationId: string }): ReactNode {
-  const dialogue = dialogueOf(organizationId);
+  const dialogue = dialogueOf(organizationId, 0);
   const { turns, running } = useSyncExternalStore(dialogue.subscribe, dialogue.state);
   const [chosen, setSettings] = useState(storedSettings);
+  const [compared, setCompared] = useState(storedCompared);
   const [code, setCode] = useState(false);
+  const [saving, setSaving] = useState(false);
   const [said, setSaid] = useState('');
   const settings = useMemo(() => (models.some(({ id }) => id === chosen.model) ? chosen : { ...chosen, model: firstModel(models) }), [models, chosen]);
   const model = models.find(({ id }) => id === settings.model);
@@ -90,16 +65,43 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   const problems = 'problems' in read ? read.problems : {};
   const ask = 'fields' in read ? { system: settings.system, fields: read.fields } : null;
   const sees = model?.input_modalities.includes('image') ?? false;
-  const waitsForResults = openCalls(turns).length > 0;
+  const columns: ComparedColumn[] = [settings.model, ...compared.filter((name) => models.some(({ id }) => id === name))].map((name, at) => {
+    const ofModel = at === 0 ? read : readSettings(withoutForeignEffort({ ...settings, model: name }, models.find(({ id }) => id === name)));
+    return { model: name, dialogue: dialogueOf(organizationId, at), ask: 'fields' in ofModel ? { system: settings.system, fields: ofModel.fields } : null };
+  });
+  const all = useAll(columns.map((column) => column.dialogue));
+  const compares = columns.length > 1;
   const composer = useRef<HTMLTextAreaElement>(null);
 
   const change = (next: Settings): void => {
     setSettings(next);
-    try {
-      localStorage.setItem(STORED, JSON.stringify(next));
-    } catch {
-      // for this visit, then
-    }
+    storeSettings(next);
+  };
+  const compare = (names: readonly string[]): void => {
+    setCompared([...names]);
+    storeCompared(names);
+  };
+  const add = (): void => {
+    const names = columns.map(({ model: name }) => name);
+    const next = models.find(({ id, state }) => state !== 'failed' && !names.includes(id)) ?? models[0];
+    if (next === undefined) return;
+    dialogueOf(organizationId, columns.length).open([]);
+    compare([...names.slice(1), next.id]);
+  };
+  // Those behind it move up, with what was said to them.
+  const remove = (at: number): void => {
+    const left = columns.filter((_, column) => column !== at);
+    const said = left.map((column) => column.dialogue.state().turns);
+    said.forEach((turns, column) => dialogueOf(organizationId, column).open(turns));
+    const [first, ...others] = left.map(({ model: name }) => name);
+    change({ ...settings, model: first ?? settings.model });
+    compare(others);
+  };
+  const stop = (): void => { for (const column of columns) column.dialogue.stop(); };
+  const clear = (): void => {
+    for (const column of columns) column.dialogue.clear();
+    setSaid('Conversation cleared');
+    composer.current?.focus();
   };
   const start = (answer: Promise<void>): void => {
     setSaid('');
@@ -107,13 +109,13 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   };
 
   useEffect(() => {
-    const stop = (event: KeyboardEvent): void => {
+    const escape = (event: KeyboardEvent): void => {
       if (event.key !== 'Escape' || document.querySelector('dialog[open]') !== null) return;
-      dialogue.stop();
+      stop();
     };
-    window.addEventListener('keydown', stop);
-    return () => window.removeEventListener('keydown', stop);
-  }, [dialogue]);
+    window.addEventListener('keydown', escape);
+    return () => window.removeEventListener('keydown', escape);
+  });
   useEffect(() => () => dialogue.stop(), [dialogue]);      // nobody reads it any more
 
   const again = ask === null || running || turns.length === 0 ? undefined : () => start(dialogue.regenerate(ask));
@@ -121,38 +123,57 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     <div className="playground">
       <PageHeader title="Playground" actions={
         <>
-          <Button size="small" onClick={() => setCode(true)} disabled={ask === null}><Icon name="code" /> View code</Button>
-          <Button size="small" onClick={() => { dialogue.clear(); setSaid('Conversation cleared'); composer.current?.focus(); }} disabled={turns.length === 0}><Icon name="trash" /> Clear</Button>
+          {!compares && models.length > 1 && <Button size="small" disabled={all.running} title="Compare" onClick={add}><Icon name="plus" /><span className="action-name">Compare</span></Button>}
+          <Button size="small" title="Presets" onClick={() => setSaving(true)}><Icon name="responses" /><span className="action-name">Presets</span></Button>
+          <Button size="small" title="View code" onClick={() => setCode(true)} disabled={ask === null}><Icon name="code" /><span className="action-name">View code</span></Button>
+          <Button size="small" title="Clear" onClick={clear} disabled={!all.begun}><Icon name="trash" /><span className="action-name">Clear</span></Button>
         </>
       } />
-      <div className="playground-room">
+      <div className={columns.length > 2 ? 'playground-room folded' : 'playground-room'}>
         <section className="conversation" aria-label="Conversation">
-          <Transcript
+          {compares && <Compared columns={columns} models={models} onAdd={add} onRemove={remove} onModel={(at, name) => (at === 0 ? change({ ...settings, model: name }) : compare(columns.slice(1).map((column, index) => (index === at - 1 ? name : column.model))))} />}
+          {!compares && <Transcript
             turns={turns} running={running} onRegenerate={again}
             onEdit={ask === null || running ? undefined : (id, text) => start(dialogue.sayInstead(id, text, ask))}
             onResults={ask === null || running ? undefined : (results) => start(dialogue.giveResults(results, ask))}
             empty={<Welcome model={model} onSay={ask === null ? undefined : (text) => start(dialogue.say(text, [], ask))} />}
-          />
+          />}
           {model !== undefined && model.state !== 'ready' && <Notice tone="warn">{STATE_TEXTS[model.state]}</Notice>}
           <Composer
-            ref={composer} running={running} sees={sees} modelName={settings.model}
-            blocked={waitsForResults ? 'Give the result of the tool above, then go on.' : ask === null ? 'Something in the settings is not right yet.' : null}
-            onSay={(text, pictures) => { if (ask !== null) start(dialogue.say(text, pictures, ask)); }}
-            onStop={() => dialogue.stop()}
+            ref={composer} running={all.running} sees={sees} modelName={compares ? `${columns.length} models` : settings.model}
+            blocked={all.waits ? 'Give the result of the tool above, then go on.' : ask === null ? 'Something in the settings is not right yet.' : null}
+            onSay={(text, pictures) => {
+              for (const column of columns.slice(1)) if (column.ask !== null) void column.dialogue.say(text, seesPictures(models, column.model) ? pictures : [], column.ask);
+              if (ask !== null) start(dialogue.say(text, pictures, ask));
+            }}
+            onStop={stop}
           />
         </section>
-        <SettingsFrame>
+        <SettingsFrame folded={columns.length > 2}>
           <SettingsPanel models={models} settings={settings} problems={problems} onChange={(part) => change({ ...settings, ...part })} onReset={() => change({ ...NO_SETTINGS, model: settings.model })} />
         </SettingsFrame>
       </div>
       <p className="visually-hidden" role="status">{said}</p>
+      {saving && (
+        <SavedDialog
+          preset={contentOf(settings, columns.map(({ model: name }) => ({ model: name, turns: [] })))}
+          conversation={all.begun ? contentOf(settings, columns.map((column) => ({ model: column.model, turns: column.dialogue.state().turns }))) : null}
+          onOpen={(item) => {
+            const opened = openContent(organizationId, item);
+            setSettings(opened.settings);
+            setCompared(opened.compared);
+            setSaving(false);
+          }}
+          onClose={() => setSaving(false)}
+        />
+      )}
       {code && ask !== null && <CodeDialog body={bodyOf(ask, requestTurns(turns))} onClose={() => setCode(false)} />}
     </div>
   );
 }
 
-/** At the side on wide screens; folded away on narrow ones. */
-function SettingsFrame({ children }: { children: ReactNode }): ReactNode {
+/** At the side on wide screens; folded away on narrow ones, and where columns want the width. */
+function SettingsFrame({ folded, children }: { folded: boolean; children: ReactNode }): ReactNode {
   const [wide, setWide] = useState(() => matchMedia(WIDE).matches);
   const [open, setOpen] = useState(false);
   useEffect(() => {
@@ -161,7 +182,7 @@ function SettingsFrame({ children }: { children: ReactNode }): ReactNode {
     query.addEventListener('change', follow);
     return () => query.removeEventListener('change', follow);
   }, []);
-  if (wide) return <aside className="settings-side" aria-label="Settings">{children}</aside>;
+  if (wide && !folded) return <aside className="settings-side" aria-label="Settings">{children}</aside>;
   return (
     <details className="settings-fold" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary><Icon name="settings" /> Model and settings</summary>
@@ -200,6 +221,8 @@ function Welcome({ model, onSay }: { model: DashboardModel | undefined; onSay: (
     </div>
   );
 }
+
+const seesPictures = (models: readonly DashboardModel[], name: string): boolean => models.find(({ id }) => id === name)?.input_modalities.includes('image') === true;
 
 function firstModel(models: readonly DashboardModel[]): string {
   return (models.find(({ state, lifecycle }) => state === 'ready' && lifecycle === 'active') ?? models.find(({ state }) => state === 'ready') ?? models[0])?.id ?? '';

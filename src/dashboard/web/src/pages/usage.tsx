@@ -17,6 +17,7 @@ import { useModels } from '../queries.js';
 import { useOrganization } from '../session.js';
 import { bucketsOf, byGroup, customRange, durationMs, firstTokenMs, HOURLY_DAYS, loadUsage, MEASURES, money, RANGES, rangeOf, seriesOf, tokensPerSecond, totalOf } from '../usage-data.js';
 import type { Measure, Range, Sums, UsageAsk } from '../usage-data.js';
+import { LatencyPanel } from './latency-panel.js';
 import { BudgetPanel } from './budget-panel.js';
 
 const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] = [
@@ -88,6 +89,7 @@ export function Usage(): ReactNode {
           )
           : <UsageView ask={ask} rows={rows} measure={measure} onMeasure={setMeasure} nameOf={nameOf} currency={prices.data?.currency ?? ''} />)}
       </Loaded>
+      {!isWrong && usage.data !== undefined && usage.data.rows.length > 0 && <LatencyPanel ask={usage.data.ask} nameOf={nameOf} />}
       <BudgetPanel />
     </>
   );

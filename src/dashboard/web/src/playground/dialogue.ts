@@ -82,6 +82,13 @@ export class Dialogue {
     this.#running?.abort();
   }
 
+  /** Another conversation in place of this one. */
+  open(turns: readonly Turn[]): void {
+    this.clear();
+    this.#nextId = 1 + Math.max(0, ...turns.map(({ id }) => id));
+    this.#change({ turns, running: false });
+  }
+
   clear(): void {
     this.stop();
     this.#running = null;

@@ -1,0 +1,131 @@
+// What being watched costs: processor time of a request with and without its entry in the request log and its trace, and of a
+// scrape of the metrics under one set of names and under both. Processor time, not the clock's: of all threads but the
+// engine's, in servers that are driven in turn, so that what else the machine does falls on all alike. Linux only.
+//
+//   npm run bench -- observing --json OUT
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { packageRoot } from '../src/engine/load-addon.js';
+import { commit, machine } from './lib/machine.js';
+import { spreadOf, type Spread } from './lib/statistics.js';
+import { AUTHORIZATION, MeasuredServer } from './lib/stream-server.js';
+
+const USAGE = `npm run bench -- observing [options]
+
+  --model FILE     a GGUF file (default: the smallest built-in one)
+  --rounds N       rounds in which each server is driven once (default 12), after one that is not counted
+  --requests N     requests of a round and server (default 300), 8 at once, 8 tokens each
+  --json OUT       write every figure to OUT
+`;
+
+const AT_ONCE = 8;
+const SCRAPES = 40;
+const NAME = 'bench';
+
+export async function observingBenchCommand(args: string[]): Promise<void> {
+  const text = { type: 'string' } as const;
+  const { values } = parseArgs({ args, strict: true, options: { model: text, rounds: text, requests: text, json: text, help: { type: 'boolean' } } });
+  if (values.help === true) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  const rounds = Number(values.rounds ?? 12);
+  const requests = Number(values.requests ?? 300);
+  const model = values.model ?? join(packageRoot, 'models', 'starter-q8_0.gguf');
+  const collector = await startCollector();
+  const traced = ['--telemetry-traces-endpoint', `http://127.0.0.1:${collector.port}/v1/traces`];
+  const ways: Record<string, string[]> = {
+    'neither log nor trace': ['--requests-days', '0'],
+    'request log': [],
+    'request log, 1 % traced': [...traced, '--telemetry-traces-sample-ratio', '0.01'],
+    'request log, all traced': traced,
+  };
+  const servers = new Map<string, MeasuredServer>();
+  try {
+    for (const [way, flags] of Object.entries(ways)) {
+      servers.set(way, await MeasuredServer.start([join(packageRoot, 'dist', 'main.js'), 'serve'], ['--model', `${NAME}=${model}`, '--kv-bytes', '64MiB', '--max-context', '1024', '--threads', '1', ...flags]));
+    }
+    const figures = new Map(Object.keys(ways).map((way) => [way, [] as number[]]));
+    for (let round = -1; round < rounds; round++) {
+      // Nobody is always the first behind a pause.
+      const order = [...servers].map((_, at, all) => all[(at + Math.max(0, round)) % all.length] as (typeof all)[number]);
+      for (const [way, server] of order) {
+        const before = server.times().front;
+        await drive(server, requests);
+        await settled();
+        const microseconds = (server.times().front - before) * 1e6 / requests;
+        if (round >= 0) figures.get(way)?.push(microseconds);
+      }
+    }
+    const base = figures.get('neither log nor trace') ?? [];
+    const rows = [...figures].map(([way, runs]) => ({ way, microseconds: spreadOf(runs), more: spreadOf(runs.map((one, at) => one - (base[at] as number))) }));
+    const scrapes = await scrapeCosts(model);
+    process.stdout.write(`processor time of a request outside the engine, µs     median    min    max    more than the first\n${rows.map(({ way, microseconds, more }) => `${way.padEnd(52)}${cell(microseconds.median)}${cell(microseconds.min)}${cell(microseconds.max)}${cell(more.median)}`).join('\n')}\n`);
+    process.stdout.write(`spans that the collector took: ${collector.messages()} messages\n`);
+    process.stdout.write(`a scrape, µs: ${scrapes.map(({ names, microseconds }) => `${names} ${microseconds.median.toFixed(0)} (${microseconds.min.toFixed(0)} to ${microseconds.max.toFixed(0)})`).join(', ')}\n`);
+    if (values.json !== undefined) {
+      writeFileSync(values.json, `${JSON.stringify({ bench: 'observing', machine: machine(), commit: commit(), rounds, requests, at_once: AT_ONCE, rows, scrapes }, null, 2)}\n`);
+    }
+  } finally {
+    for (const server of servers.values()) server.stop();
+    collector.close();
+  }
+}
+
+const cell = (value: number): string => value.toFixed(0).padStart(7);
+
+/** What is put off is done: batches of the log are written, and spans sent, within a second. */
+const settled = (): Promise<void> => new Promise((done) => setTimeout(done, 1_300));
+
+async function ask(server: MeasuredServer, number: number): Promise<void> {
+  const response = await fetch(`http://127.0.0.1:${server.port}/v1/chat/completions`, {
+    method: 'POST', headers: { 'content-type': 'application/json', authorization: AUTHORIZATION },
+    body: JSON.stringify({ model: NAME, max_tokens: 8, ignore_eos: true, messages: [{ role: 'user', content: `What is the number behind ${number}?` }] }),
+  });
+  if (response.status !== 200) throw new Error(await response.text());
+  await response.arrayBuffer();
+}
+
+async function drive(server: MeasuredServer, requests: number): Promise<void> {
+  let next = 0;
+  await Promise.all(Array.from({ length: AT_ONCE }, async () => {
+    while (next < requests) await ask(server, next++);
+  }));
+}
+
+/** One server for each choice of names, scraped in turn, behind as many requests. */
+async function scrapeCosts(model: string): Promise<{ names: string; microseconds: Spread }[]> {
+  const all: { names: string; server: MeasuredServer; runs: number[] }[] = [];
+  try {
+    for (const names of ['monolith', 'both']) {
+      const server = await MeasuredServer.start([join(packageRoot, 'dist', 'main.js'), 'serve'], ['--model', `${NAME}=${model}`, '--kv-bytes', '64MiB', '--max-context', '1024', '--threads', '1', '--metrics-names', names]);
+      all.push({ names, server, runs: [] });
+      await drive(server, 100);
+    }
+    for (let round = -1; round < 8; round++) {
+      for (const { server, runs } of all) {
+        await settled();
+        const before = server.times().front;
+        for (let i = 0; i < SCRAPES; i++) await server.metrics();
+        if (round >= 0) runs.push((server.times().front - before) * 1e6 / SCRAPES);
+      }
+    }
+    return all.map(({ names, runs }) => ({ names, microseconds: spreadOf(runs) }));
+  } finally {
+    for (const { server } of all) server.stop();
+  }
+}
+
+/** Takes whatever is sent. */
+async function startCollector(): Promise<{ port: number; messages(): number; close(): void }> {
+  let messages = 0;
+  const server = createServer((request, response) => {
+    messages++;
+    request.resume().on('end', () => response.writeHead(200, { 'content-type': 'application/x-protobuf' }).end());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return { port: (server.address() as AddressInfo).port, messages: () => messages, close: () => { server.close(); server.closeAllConnections(); } };
+}

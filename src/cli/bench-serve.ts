@@ -1,0 +1,139 @@
+// monolith bench serve: a load on a server, and what came of it. Signals end it early with what there is.
+
+import { constants } from 'node:os';
+import { join } from 'node:path';
+import { loadConfig } from '../config/load.js';
+import { showArrival } from '../loadtest/arrivals.js';
+import { runLoad } from '../loadtest/driver.js';
+import { modelsOf, prepare } from '../loadtest/prepare.js';
+import { finite, repeatedFigures } from '../loadtest/report/report.js';
+import type { FinishedRun, LoadReport } from '../loadtest/report/report.js';
+import { errorRows, LATENCY_HEAD, latencyRows, rateRows, requestsLine, verdictRows } from '../loadtest/report/table.js';
+import { writeReport } from '../loadtest/report/write.js';
+import { summarize } from '../loadtest/summary.js';
+import type { LoadRun, Target, TextMeasure } from '../loadtest/types.js';
+import { VERSION } from '../version.js';
+import { findPeer } from './bench-peer.js';
+import { BenchProgress } from './bench-progress.js';
+import { FLAGS, givenIn, wantedOf } from './bench-serve-flags.js';
+import type { Wanted } from './bench-serve-flags.js';
+import { askedForHelp, noWords, table } from './output.js';
+
+const HELP = `
+Usage: monolith bench serve [flags]
+
+Asks a server as many clients would, and says how it fared: time to first token, between pieces, per output token and
+end to end, tokens and requests a second, errors by kind, and what share kept given objectives. Without --url it asks
+the server that runs on this data folder.
+
+Whom:      --url URL           of the API, http://127.0.0.1:8000/v1 say; llama-server, vLLM, a hosted one
+           --model NAME        the first that the server lists
+           --dialect D         chat (default), completions or responses
+           --api-key KEY       or MONOLITH_API_KEY; --header "Name: value" any number of times
+           --body JSON         fields added to every request: '{"temperature":0}'
+           --ignore-eos        answers of full length; --timeout 10m of one request
+How much:  --concurrency N     closed loop: so many at once (1)
+           --rate R            open loop: R sessions a second; --arrival poisson (default), constant or gamma with
+                               --burstiness B (below 1: burstier than Poisson)
+           --bursts N/TIME     open loop: N at once, every TIME
+           --as-traced         open loop: as the trace has it; --speed 2 for twice as fast
+           --max-concurrency N an open loop has no more under way; what waits counts as latency
+           --requests N        (100), --duration TIME, or the trace's end; --warmup N or TIME before, not measured
+           --runs N            repeats, with confidence intervals; --seed N, --grace 30s, --threads N
+What:      --prompt-tokens L   (256) and --output-tokens L (128): 512, 256..1024, or 512~128 (mean~deviation)
+           --prefix-tokens N   shared by all sessions; --prefixes K: one of K
+           --turns L           questions of a session, --think TIME between; --stored: through stored responses
+           --schema FILE       answers fit this JSON schema
+           --sharegpt FILE     conversations; --mooncake FILE (JSONL), --burstgpt FILE (CSV): traces
+Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95=10s,errors=1%
+           --out FOLDER        report.html, result.json and run-N/: every request, and the forms that vLLM's and
+                               AIPerf's tools read (bench-DATE); --json prints result.json
+`;
+
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+export async function benchServe(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { given, words } = givenIn(rest);
+  noWords(words);
+  const wanted = await wantedOf(given, new Date());
+  const stop = new AbortController();
+  let isRunning = false;
+  const onSignal = (signal: NodeJS.Signals): void => {
+    // Before there is anything to keep, and the second time, nothing is waited for.
+    if (!isRunning || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
+    process.exitCode = 128 + constants.signals[signal];
+    stop.abort();
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  const peer = await findPeer('bench serve', wanted, config);
+  try {
+    const model = wanted.model ?? (await modelsOf(peer.url, peer.headers))[0] as string;
+    const asked: Target = {
+      url: peer.url, dialect: wanted.dialect, model, headers: peer.headers, body: wanted.body, ignoreEos: wanted.ignoreEos, capField: 'max_tokens', timeoutMs: wanted.timeoutMs,
+    };
+    const { target, measure } = await prepare(asked, wanted.workload);
+    isRunning = true;
+    const runs: FinishedRun[] = [];
+    for (let number = 0; number < wanted.runs && !stop.signal.aborted; number++) runs.push(await once(wanted, target, measure, number, stop.signal));
+    const report = reportOf(wanted, target, measure, runs, argv);
+    await writeReport(wanted.out, report, runs);
+    process.stdout.write(wanted.isJson ? `${JSON.stringify(report, finite)}\n` : told(report, runs, wanted.out));
+    if (stop.signal.aborted) return Number(process.exitCode);
+    return runs.some(({ summary }) => summary.requests.answered > 0) ? 0 : 1;
+  } finally {
+    await peer.close();
+    for (const signal of SIGNALS) process.off(signal, onSignal);
+  }
+}
+
+/** Each run has prompts of its own, so that none finds the last one's in a cache. */
+async function once(wanted: Wanted, target: Target, measure: TextMeasure, number: number, signal: AbortSignal): Promise<FinishedRun> {
+  const { workload, arrival, extent, warmup, graceMs, maxConcurrency, conversation, threads } = wanted;
+  const seed = wanted.seed + number;
+  const run: LoadRun = { target, workload: { ...workload, seed }, measure, arrival, extent, warmup, graceMs, maxConcurrency, conversation, seed, threads };
+  const progress = new BenchProgress(process.stderr, wanted.runs > 1 ? `run ${number + 1} of ${wanted.runs}: ` : '');
+  try {
+    const result = await runLoad(run, { signal, onProgress: (at) => progress.at(at) });
+    return { run, result, summary: summarize(result, run, wanted.objectives) };
+  } finally {
+    progress.end();
+  }
+}
+
+/** As it was typed, but for what may be secret. */
+function commandLine(argv: readonly string[]): string {
+  const shown: string[] = [];
+  for (let at = 0; at < argv.length; at++) {
+    const [flag = '', ...value] = (argv[at] as string).split('=');
+    const isSecret = flag === '--api-key' || flag === '--header';
+    if (!isSecret) shown.push(argv[at] as string);
+    else {
+      if (value.length === 0) at++;
+      shown.push(flag, '…');
+    }
+  }
+  return `monolith bench serve ${shown.map((word) => (/^[A-Za-z0-9_./:=,%~…-]+$/.test(word) ? word : `'${word.replaceAll('\'', '\'\\\'\'')}'`)).join(' ')}`.trim();
+}
+
+function reportOf(wanted: Wanted, target: Target, measure: TextMeasure, finished: readonly FinishedRun[], argv: readonly string[]): LoadReport {
+  const runs = finished.map(({ run, result, summary }) => ({ startedAt: result.startedAt, seed: run.seed, summary }));
+  const { url, dialect, model, ignoreEos, body } = target;
+  return {
+    tool: 'monolith bench serve', version: VERSION, command: commandLine(argv), target: { url, dialect, model, ignoreEos, body }, workload: wanted.about, arrival: showArrival(wanted.arrival),
+    conversation: wanted.conversation, exactLengths: measure.exact, threads: wanted.threads, objectives: wanted.objectives, runs, repeated: repeatedFigures(runs),
+  };
+}
+
+function told(report: LoadReport, runs: readonly FinishedRun[], folder: string): string {
+  const parts = [`${report.target.model} (${report.target.dialect} at ${report.target.url}); ${report.arrival}; ${report.workload}\n`];
+  for (const [at, { summary }] of runs.entries()) {
+    parts.push(`${runs.length > 1 ? `run ${at + 1}: ` : ''}${requestsLine(summary)}\n`, ...summary.doubts.map((doubt) => `  ! ${doubt}\n`));
+    for (const rows of [[[...LATENCY_HEAD], ...latencyRows(summary)], verdictRows(summary), errorRows(summary)]) if (rows.length > 0) parts.push(`\n${table(rows)}`);
+    parts.push('\n');
+  }
+  const rates = rateRows(report);
+  if (rates.length > 0) parts.push(...(runs.length > 1 ? [`mean of ${runs.length} runs (95 % confidence)\n`] : []), `${table(rates)}\n`);
+  return `${parts.join('')}${join(folder, 'report.html')}\n`;
+}

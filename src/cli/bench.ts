@@ -1,0 +1,26 @@
+// monolith bench: measures a server from the outside. Its parts are commands of their own.
+
+import { askedForHelp, UsageError } from './output.js';
+
+const HELP = `
+Usage: monolith bench serve [flags]     load on any server that speaks chat completions, completions or responses
+       monolith bench tune [flags]      settings and load that a running server bears under given objectives
+
+"monolith bench serve --help" and "monolith bench tune --help" say more.
+`;
+
+const PARTS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {
+  serve: async (argv) => (await import('./bench-serve.js')).benchServe(argv),
+  tune: async (argv) => (await import('./bench-tune.js')).benchTune(argv),
+};
+
+export async function bench(argv: string[]): Promise<number> {
+  const [part = '', ...rest] = argv;
+  const run = Object.hasOwn(PARTS, part) ? PARTS[part] : undefined;
+  if (run !== undefined) return run(rest);
+  if (argv.length === 0 || (part.startsWith('-') && askedForHelp(argv, HELP))) {
+    if (argv.length === 0) process.stdout.write(`${HELP.trim()}\n`);
+    return argv.length === 0 ? 2 : 0;
+  }
+  throw new UsageError(`bench: expected ${Object.keys(PARTS).join(' or ')}, not "${part}"`);
+}

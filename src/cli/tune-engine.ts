@@ -1,0 +1,138 @@
+// An engine of a server, held through its operator API while settings are tried.
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { HeldEngine, TuneRanges } from '../tuning/ports.js';
+import type { RequestShape } from '../tuning/workload.js';
+import type { EngineHoldRequest, EngineTunables, ListPage, TunableName } from '../wire/dashboard.js';
+import type { TuneRun, TuneSettings } from '../wire/tuning.js';
+import { UsageError } from './output.js';
+
+const HOLD_S = 30;
+const PROLONG_MS = 10_000;
+const ANSWER_WITHIN_MS = 20_000;
+/** To let go, when the server does not answer at once. */
+const TRIES = 3;
+const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
+
+/** What the server says no to. */
+class Refused extends Error {}
+
+export class OperatorApi {
+  /** `url`: with its /admin/api. */
+  constructor(readonly url: string, private readonly token: string) {}
+
+  /** Throws UsageError where there is no such API or the token is not right, Refused, or what the network says. */
+  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    let response: Response;
+    try {
+      response = await fetch(`${this.url}${path}`, {
+        method, headers: { authorization: `Bearer ${this.token}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }), signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
+      });
+    } catch (error) {
+      const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error as Error;
+      throw new Error(`The operator API at ${this.url} cannot be reached: ${cause.message}`, { cause: error });
+    }
+    const text = await response.text();
+    if (response.ok) return JSON.parse(text) as T;
+    let message = `status ${response.status}`;
+    try {
+      message = (JSON.parse(text) as { error: { message: string } }).error.message;
+    } catch {
+      // not from us: the status says what there is to say
+    }
+    if (response.status === 401 || response.status === 404) throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);
+    throw new Refused(message);
+  }
+
+  engine(model: string): Promise<EngineTunables> {
+    return this.call<EngineTunables>('GET', `/tunables/${encodeURIComponent(model)}`);
+  }
+
+  async shapes(model: string): Promise<RequestShape[]> {
+    const { data } = await this.call<ListPage<{ at: string; input_tokens: number; cached_tokens: number; output_tokens: number }>>('GET', `/request-shapes?model=${encodeURIComponent(model)}`);
+    return data.map((one) => ({ at: Date.parse(one.at), inputTokens: one.input_tokens, cachedTokens: one.cached_tokens, outputTokens: one.output_tokens }));
+  }
+
+  async tell(run: TuneRun): Promise<void> {
+    await this.call('PUT', `/tuning/${run.id}`, run);
+  }
+}
+
+export const settingsOf = ({ tunables }: EngineTunables, which: 'value' | 'min' | 'max' = 'value'): TuneSettings =>
+  Object.fromEntries(NAMES.map((name) => [name, tunables.find((one) => one.name === name)?.[which] ?? 0])) as unknown as TuneSettings;
+
+/** Begins the hold; it is prolonged until it is released. */
+export class ApiEngine implements HeldEngine {
+  readonly before: TuneSettings;
+  readonly ranges: TuneRanges;
+  readonly #lost = new AbortController();
+  #values: TuneSettings | null;
+  readonly #prolonging: NodeJS.Timeout;
+
+  private constructor(private readonly api: OperatorApi, private readonly engine: EngineTunables, private readonly id: string) {
+    this.before = settingsOf(engine);
+    this.#values = this.before;
+    const [min, max] = [settingsOf(engine, 'min'), settingsOf(engine, 'max')];
+    this.ranges = Object.fromEntries(NAMES.map((name) => [name, { min: min[name], max: max[name] }])) as unknown as TuneRanges;
+    this.#prolonging = setInterval(() => void this.#prolong(), PROLONG_MS);
+  }
+
+  static async hold(api: OperatorApi, engine: EngineTunables, id: string): Promise<ApiEngine> {
+    const held = new ApiEngine(api, engine, id);
+    try {
+      await held.#put(held.before, true);
+      return held;
+    } catch (error) {
+      clearInterval(held.#prolonging);
+      throw error;
+    }
+  }
+
+  get lost(): AbortSignal { return this.#lost.signal; }
+
+  async set(settings: TuneSettings): Promise<void> {
+    await this.#put(settings, false);
+    this.#values = settings;
+  }
+
+  async apply(settings: TuneSettings): Promise<void> {
+    this.#values = null;
+    await this.api.call('PATCH', this.#path(''), settings);
+  }
+
+  async release(): Promise<void> {
+    clearInterval(this.#prolonging);
+    this.#values = null;
+    for (let tries = 1; ; tries++) {
+      try {
+        await this.api.call('DELETE', this.#path(`/hold?id=${this.id}`));
+        return;
+      } catch (error) {
+        // The server puts them back by itself when the hold is over.
+        if (tries >= TRIES) throw new Error(`${(error as Error).message} (the server does it by itself within ${HOLD_S} seconds)`, { cause: error });
+        await sleep(1_000);
+      }
+    }
+  }
+
+  #path(end: string): string {
+    return `/tunables/${encodeURIComponent(this.engine.model)}${end}`;
+  }
+
+  async #put(values: TuneSettings, isNew: boolean): Promise<void> {
+    const body: EngineHoldRequest = { id: this.id, is_new: isNew, seconds: HOLD_S, values };
+    await this.api.call('PUT', this.#path('/hold'), body);
+  }
+
+  async #prolong(): Promise<void> {
+    const values = this.#values;
+    if (values === null) return;
+    try {
+      await this.#put(values, false);
+    } catch (error) {
+      // What the network did may pass; what the server refuses does not.
+      if (error instanceof Refused) this.#lost.abort(error);
+    }
+  }
+}

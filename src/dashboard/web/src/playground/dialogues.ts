@@ -1,0 +1,71 @@
+// The conversations of this visit: of each organization one for each column of the playground. Going to another page and back
+// finds them again. And the settings, which the browser keeps.
+import { API, ApiFailure, messageOf, send } from '../api.js';
+import { Dialogue } from './dialogue.js';
+import { NO_SETTINGS } from './settings.js';
+import type { Settings } from './settings.js';
+
+/** Models side by side. */
+export const MAX_COLUMNS = 4;
+
+const dialogues = new Map<string, Dialogue>();
+
+/** `column`: 0 is the only one unless models are compared. */
+export function dialogueOf(organizationId: string, column: number): Dialogue {
+  const key = `${organizationId} ${column}`;
+  let dialogue = dialogues.get(key);
+  if (dialogue === undefined) {
+    dialogue = new Dialogue({
+      schedule: (tell) => { requestAnimationFrame(tell); },
+      open: (body, signal) => send('POST', `${API}/organizations/${organizationId}/playground`, { body, signal, headers: { Accept: 'text/event-stream' } }),
+      problemOf: (error) => (error instanceof ApiFailure
+        ? {
+            message: error.message, code: error.code, param: error.param, status: error.status, requestId: error.requestId,
+            ...(error.retryAfterMs === null ? {} : { retryAfterS: error.retryAfterMs / 1000 }),
+          }
+        : { message: error instanceof TypeError ? 'The connection was lost before the answer was complete.' : messageOf(error), code: null, param: null, status: null, requestId: null }),
+    });
+    dialogues.set(key, dialogue);
+  }
+  return dialogue;
+}
+
+const SETTINGS = 'monolith.playground';
+const COMPARED = 'monolith.playground.compared';
+
+export function storedSettings(): Settings {
+  const stored = read(SETTINGS);
+  if (typeof stored !== 'object' || stored === null) return NO_SETTINGS;
+  const known = Object.entries(stored).filter(([name, value]) => name in NO_SETTINGS && typeof value === 'string');
+  return { ...NO_SETTINGS, ...Object.fromEntries(known) };
+}
+
+export function storeSettings(settings: Settings): void {
+  write(SETTINGS, settings);
+}
+
+/** Models beside the first. */
+export function storedCompared(): string[] {
+  const stored = read(COMPARED);
+  return Array.isArray(stored) ? stored.filter((name): name is string => typeof name === 'string').slice(0, MAX_COLUMNS - 1) : [];
+}
+
+export function storeCompared(models: readonly string[]): void {
+  write(COMPARED, models);
+}
+
+function read(key: string): unknown {
+  try {
+    return JSON.parse(localStorage.getItem(key) ?? 'null') as unknown;
+  } catch {
+    return null;
+  }
+}
+
+function write(key: string, value: unknown): void {
+  try {
+    localStorage.setItem(key, JSON.stringify(value));
+  } catch {
+    // for this visit, then
+  }
+}

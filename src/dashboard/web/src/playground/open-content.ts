@@ -1,0 +1,18 @@
+// Puts what was kept into the playground: a preset changes the settings alone, a conversation brings what was said.
+import type { SavedContent, SavedItem } from '../../../../wire/dashboard.js';
+import { dialogueOf, MAX_COLUMNS, storeCompared, storeSettings } from './dialogues.js';
+import { settingsOf, turnsOf } from './saved.js';
+import type { Settings } from './settings.js';
+
+export interface Opened { settings: Settings; compared: string[] }
+
+export function openContent(organizationId: string, { kind, content }: Pick<SavedItem, 'kind'> & { content: SavedContent }): Opened {
+  const settings = settingsOf(content);
+  const compared = content.columns.slice(1, MAX_COLUMNS).map(({ model }) => model);
+  storeSettings(settings);
+  storeCompared(compared);
+  if (kind === 'conversation') {
+    for (let column = 0; column < MAX_COLUMNS; column++) dialogueOf(organizationId, column).open(turnsOf(content.columns[column]?.turns ?? []));
+  }
+  return { settings, compared };
+}

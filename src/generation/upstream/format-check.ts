@@ -1,0 +1,43 @@
+// A form that the server elsewhere does not hold answers to, checked when the answer has ended by itself: one that fails it is
+// told as a failure, never taken for an answer. Event-loop thread only.
+import { apiError } from '../../errors.js';
+import type { GenerationEvent, OutputFormat } from '../types.js';
+import { schemaProblem } from './schema-problem.js';
+
+/** Throws ApiError 422 for a form that cannot be checked here: patterns of strangers may take for ever. */
+export function checkable(format: OutputFormat): void {
+  if (format.type !== 'regex' && format.type !== 'grammar') return;
+  throw apiError('unsupported_feature', `${format.path}: the server this model runs on binds answers to no ${format.type === 'regex' ? 'regular expression' : 'grammar'}.`, format.path);
+}
+
+/** Hands events on; an end that fails the form becomes a failure. `stop`: nothing more is wanted then. */
+export function checked(format: OutputFormat, onEvent: (event: GenerationEvent) => void, stop: () => void): (event: GenerationEvent) => void {
+  const contents = new Map<number, string>();
+  return (event) => {
+    if (event.type === 'text' && event.section === 'content') contents.set(event.choice, (contents.get(event.choice) ?? '') + event.text);
+    if (event.type === 'finished' && event.reason === 'end_of_turn') {
+      const problem = problemOf(format, contents.get(event.choice) ?? '');
+      if (problem !== null) {
+        const error = apiError('model_error', `The model's answer is not of the format that was asked for: ${problem}.`, null);
+        stop();
+        onEvent({ type: 'failed', code: 'upstream', message: error.message, error });
+        return;
+      }
+    }
+    onEvent(event);
+  };
+}
+
+/** In words that quote nothing of the answer. */
+function problemOf(format: OutputFormat, text: string): string | null {
+  if (format.type === 'choice') return format.choices.includes(text) ? null : 'it is none of the choices';
+  if (format.type !== 'json_object' && format.type !== 'json_schema') return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return 'it is not JSON';
+  }
+  if (format.type === 'json_schema') return schemaProblem(format.schema, value);
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'it is not a JSON object';
+}

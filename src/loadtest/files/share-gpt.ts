@@ -1,0 +1,62 @@
+// Conversations in ShareGPT's form, as a JSON list or as JSON lines: `conversations` of {from, value}, or `messages` of
+// {role, content}. Questions are asked as they stand; an answer may be as long as the one in the file.
+
+import { LoadError } from '../load-error.js';
+import type { Session, Turn } from '../types.js';
+import { wrongLine } from './file-lines.js';
+import { jsonElements } from './json-elements.js';
+
+export interface ShareGptOptions {
+  /** Turns of each conversation that are asked, from its beginning. */
+  readonly turns: number;
+  /** Conversations that are kept. */
+  readonly most: number;
+  /** In place of the file's own lengths; null: those. */
+  readonly outputTokens: number | null;
+  readonly thinkMs: number;
+}
+
+const ASKS = new Set(['human', 'user']), ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
+/** Of English text in vocabularies of today; answers' lengths need no more than that. */
+const CHARACTERS_PER_TOKEN = 4;
+const MOST_OUTPUT = 2048, MOST_CHARACTERS = 200_000;
+
+interface Said { readonly who: 'asks' | 'answers' | 'system' | null; readonly text: string }
+
+/** Conversations that begin with a question and its answer; others are left out. Throws LoadError that names file and line. */
+export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {
+  const sessions: Session[] = [];
+  for await (const { line, value } of jsonElements(path)) {
+    const session = sessionOf(saidIn(value, path, line), options);
+    if (session !== null) sessions.push(session);
+    if (sessions.length === options.most) break;
+  }
+  if (sessions.length === 0) throw new LoadError(`${path}: has no conversation that begins with a question and its answer`);
+  return sessions;
+}
+
+function saidIn(value: unknown, path: string, line: number): Said[] {
+  const { conversations, messages, conversation } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>;
+  const list = conversations ?? messages ?? conversation;
+  if (!Array.isArray(list)) throw wrongLine(path, line, 'has neither "conversations" nor "messages"');
+  return list.map((one: unknown, at) => {
+    const { from, value: said, role, content } = (typeof one === 'object' && one !== null ? one : {}) as Record<string, unknown>;
+    const who = from ?? role;
+    const text = said ?? content;
+    if (typeof who !== 'string' || typeof text !== 'string') throw wrongLine(path, line, `message ${at + 1} of the conversation has no "from" and "value" (or "role" and "content") that are texts`);
+    return { who: ASKS.has(who) ? 'asks' : ANSWERS.has(who) ? 'answers' : who === 'system' ? 'system' : null, text };
+  });
+}
+
+function sessionOf(said: readonly Said[], { turns, outputTokens, thinkMs }: ShareGptOptions): Session | null {
+  const system = said[0]?.who === 'system' ? said[0].text : null;
+  const rest = system === null ? said : said.slice(1);
+  const all: Turn[] = [];
+  for (let at = 0; at + 1 < rest.length && all.length < turns; at += 2) {
+    const [question, answer] = [rest[at] as Said, rest[at + 1] as Said];
+    if (question.who !== 'asks' || answer.who !== 'answers' || question.text === '' || answer.text === '' || question.text.length > MOST_CHARACTERS) break;
+    const own = Math.min(MOST_OUTPUT, Math.max(1, Math.round(answer.text.length / CHARACTERS_PER_TOKEN)));
+    all.push({ text: question.text, maxTokens: outputTokens ?? own, schema: null, thinkMs: at === 0 ? 0 : thinkMs, promptTokens: null });
+  }
+  return all.length === 0 ? null : { at: null, system, turns: all };
+}

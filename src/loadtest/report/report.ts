@@ -1,0 +1,63 @@
+// What a command's runs come to: the one object that is written to result.json and that page and tables are made of.
+
+import { repeatedOf } from '../distribution.js';
+import { nameOf } from '../objectives.js';
+import { LATENCIES } from '../types.js';
+import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
+
+export interface RunReport { readonly startedAt: number; readonly seed: number; readonly summary: Summary }
+
+export interface LoadReport {
+  readonly tool: 'monolith bench serve';
+  readonly version: string;
+  /** As it was typed, without keys and headers' values. */
+  readonly command: string;
+  readonly target: { readonly url: string; readonly dialect: string; readonly model: string; readonly ignoreEos: boolean; readonly body: Readonly<Record<string, unknown>> };
+  readonly workload: string;
+  readonly arrival: string;
+  readonly conversation: LoadRun['conversation'];
+  /** Whether prompts have the lengths asked for exactly, as the server's tokenizer counts. */
+  readonly exactLengths: boolean;
+  readonly threads: number;
+  readonly objectives: readonly Objective[];
+  readonly runs: readonly RunReport[];
+  /** By figure, over all runs. */
+  readonly repeated: Readonly<Record<string, Repeated>>;
+}
+
+/** Figures of a run that are compared between runs, by name: milliseconds, rates per second, shares. */
+export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
+  const figures: Record<string, number> = {
+    requests_per_second: summary.requestsPerSecond, output_tokens_per_second: summary.outputTokensPerSecond, total_tokens_per_second: summary.totalTokensPerSecond,
+  };
+  if (summary.goodput !== null) {
+    figures['goodput_requests_per_second'] = summary.goodput.requestsPerSecond;
+    figures['goodput_share'] = summary.goodput.share;
+  }
+  for (const metric of LATENCIES) {
+    const values = summary[metric];
+    if (values === null) continue;
+    for (const place of ['p50', 'p90', 'p95', 'p99'] as const) figures[`${metric}_${place}_ms`] = values[place];
+  }
+  for (const { objective, value } of summary.verdicts) if (value !== null && Number.isFinite(value)) figures[`slo_${nameOf(objective)}`] = value;
+  return figures;
+}
+
+/** Figures that every run has. */
+export function repeatedFigures(runs: readonly RunReport[]): Record<string, Repeated> {
+  const all = runs.map(({ summary }) => figuresOf(summary));
+  const names = Object.keys(all[0] ?? {}).filter((name) => all.every((figures) => figures[name] !== undefined));
+  return Object.fromEntries(names.map((name) => [name, repeatedOf(all.map((figures) => figures[name] as number))]));
+}
+
+/** One line of requests.jsonl. Times in milliseconds from the run's start. */
+export function recordLine(record: RequestRecord): string {
+  const { gaps, ...fields } = record;
+  return JSON.stringify({ ...fields, gaps: Array.from(gaps, (gap) => Math.round(gap * 1000) / 1000) });
+}
+
+/** Records with what they belong to, for reports. */
+export interface FinishedRun { readonly run: LoadRun; readonly result: LoadResult; readonly summary: Summary }
+
+/** JSON has no infinity: a percentile that failures made infinite is told as null. */
+export const finite = (_key: string, value: unknown): unknown => (typeof value === 'number' && !Number.isFinite(value) ? null : value);

@@ -1,0 +1,67 @@
+// A report in words and figures: rows that the terminal and the page show alike. Pure.
+
+import { showObjective } from '../objectives.js';
+import type { Distribution, Repeated, Summary } from '../types.js';
+import type { LoadReport } from './report.js';
+
+/** Three digits, without needless zeros. */
+export function number(value: number): string {
+  if (!Number.isFinite(value)) return '∞';
+  const size = Math.abs(value);
+  return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(3)));
+}
+
+/** Milliseconds, or seconds from one on. */
+export const duration = (ms: number): string => (Number.isFinite(ms) && Math.abs(ms) >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
+
+export const LATENCY_HEAD = ['', 'p50', 'p90', 'p95', 'p99', 'max', 'mean', 'count'] as const;
+
+/** Of one run. */
+export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[][] {
+  const row = (name: string, values: Distribution | null): string[][] =>
+    (values === null ? [] : [[name, ...[values.p50, values.p90, values.p95, values.p99, values.max, values.mean].map(duration), number(values.count)]]);
+  return [
+    ...row('time to first token', ttft), ...row('between pieces', itl), ...row('per output token', tpot), ...row('end to end', e2e),
+    ...(queued !== null && queued.max > 5 ? row('until it was sent', queued) : []),
+  ];
+}
+
+/** Figures with their interval, where there is one. */
+export function withInterval({ mean, low, high }: Repeated, show: (value: number) => string = number): string {
+  return low === null || high === null ? show(mean) : `${show(mean)} (${show(Math.max(0, low))} to ${show(high)})`;
+}
+
+/** Over all runs. */
+export function rateRows({ repeated, runs }: LoadReport): string[][] {
+  const rows: [string, string][] = [
+    ['requests/s', 'requests_per_second'], ['output tokens/s', 'output_tokens_per_second'], ['all tokens/s', 'total_tokens_per_second'],
+    ['good requests/s', 'goodput_requests_per_second'],
+  ];
+  const table = rows.flatMap(([name, key]) => (repeated[key] === undefined ? [] : [[name, withInterval(repeated[key])]]));
+  if (runs.length > 1) {
+    for (const metric of ['ttft', 'itl', 'tpot', 'e2e']) {
+      for (const place of ['p50', 'p99']) {
+        const figure = repeated[`${metric}_${place}_ms`];
+        if (figure !== undefined) table.push([`${metric} ${place}`, withInterval(figure, duration)]);
+      }
+    }
+  }
+  return table;
+}
+
+/** What was promised and what it came to, of one run. */
+export const verdictRows = ({ verdicts }: Summary): string[][] => verdicts.map(({ objective, value, met }) => [
+  showObjective(objective), value === null ? 'nothing measured' : objective.metric === 'errors' ? `${number(value * 100)} %` : duration(value), met ? 'kept' : 'missed',
+]);
+
+export const errorRows = ({ errors }: Summary): string[][] => Object.entries(errors).map(([kind, error]) => [kind, number(error?.count ?? 0), error?.example ?? '']);
+
+/** One line on how much was asked and answered. */
+export function requestsLine({ requests, durationMs, totals, concurrency }: Summary): string {
+  const parts = [`${number(requests.answered)} of ${number(requests.asked)} answered in ${duration(durationMs)}`];
+  if (requests.failed > 0) parts.push(`${number(requests.failed)} failed`);
+  if (requests.cancelled > 0) parts.push(`${number(requests.cancelled)} cancelled`);
+  const cached = totals.promptTokens > 0 && totals.cachedTokens > 0 ? ` (${number(totals.cachedTokens / totals.promptTokens * 100)} % from the cache)` : '';
+  parts.push(`${number(totals.promptTokens)} tokens asked${cached}, ${number(totals.outputTokens)} answered`, `${number(concurrency.mean)} at once, at most ${number(concurrency.peak)}`);
+  return parts.join('; ');
+}

@@ -1,0 +1,45 @@
+// The files of a report: a folder with the page, the figures, and for each run its records and the forms that other
+// tools read.
+
+import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { LoadError } from '../load-error.js';
+import { aiperfLine, aiperfResult } from './aiperf.js';
+import { reportPage } from './page.js';
+import { finite, recordLine } from './report.js';
+import type { FinishedRun, LoadReport } from './report.js';
+import { vllmResult } from './vllm.js';
+
+/**
+ * FOLDER/report.html, result.json and, in run-1 and so on, requests.jsonl, vllm.json, profile_export_aiperf.json and
+ * profile_export.jsonl. Throws LoadError where it cannot be written.
+ */
+export async function writeReport(folder: string, report: LoadReport, runs: readonly FinishedRun[]): Promise<void> {
+  try {
+    mkdirSync(folder, { recursive: true });
+    json(join(folder, 'result.json'), report);
+    writeFileSync(join(folder, 'report.html'), reportPage(report, runs));
+    for (const [at, run] of runs.entries()) {
+      const own = join(folder, `run-${at + 1}`);
+      const { records, startedAt } = run.result;
+      mkdirSync(own, { recursive: true });
+      await lines(join(own, 'requests.jsonl'), records.length, (n) => recordLine(records[n] as (typeof records)[number]));
+      await lines(join(own, 'profile_export.jsonl'), records.length, (n) => aiperfLine(records[n] as (typeof records)[number], n, startedAt));
+      json(join(own, 'vllm.json'), vllmResult(run));
+      json(join(own, 'profile_export_aiperf.json'), aiperfResult(run, report.version, `${Math.round(startedAt)}`));
+    }
+  } catch (error) {
+    throw new LoadError(`the report cannot be written to ${folder}: ${(error as Error).message}`, error);
+  }
+}
+
+const json = (path: string, value: object): void => { writeFileSync(path, `${JSON.stringify(value, finite, 1)}\n`); };
+
+async function lines(path: string, count: number, line: (n: number) => string): Promise<void> {
+  const all = function* (): Generator<string> {
+    for (let n = 0; n < count; n++) yield `${line(n)}\n`;
+  };
+  await pipeline(Readable.from(all()), createWriteStream(path));
+}

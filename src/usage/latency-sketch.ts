@@ -1,0 +1,66 @@
+// Times as counts of buckets that grow by a tenth each: sketches of many hours and threads add up exactly, take at most 159
+// counts however many times went in, and give a percentile within SKETCH_ERROR of the time that stands there (Masson, Rim and
+// Lee, DDSketch, 2019, with fixed bounds). Pure.
+
+/** Bucket i > 0 holds times from GROWTH ** (i - 1) up to GROWTH ** i milliseconds; 0 those below one. */
+const GROWTH = 1.1;
+/** An hour and more is in the last one. */
+const LAST = 1 + Math.floor(Math.log(3_600_000) / Math.log(GROWTH));
+
+/** The most by which a percentile between a millisecond and an hour is off, as a share of it: sqrt(1.1) - 1. */
+export const SKETCH_ERROR = 0.049;
+
+/** Bucket, count, bucket, count … in the order of buckets: as it is stored. */
+export type Sketch = readonly number[];
+
+export interface Quantiles { p50: number; p90: number; p99: number }
+
+function bucketOf(ms: number): number {
+  return ms < 1 || Number.isNaN(ms) ? 0 : Math.min(LAST, 1 + Math.floor(Math.log(ms) / Math.log(GROWTH)));
+}
+
+/** Counts that are being added up. */
+export class Sketching {
+  readonly #counts = new Map<number, number>();
+
+  add(ms: number): this {
+    return this.#count(bucketOf(ms), 1);
+  }
+
+  merge(sketch: Sketch): this {
+    for (let at = 0; at + 1 < sketch.length; at += 2) this.#count(sketch[at] as number, sketch[at + 1] as number);
+    return this;
+  }
+
+  get count(): number {
+    return [...this.#counts.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  stored(): number[] {
+    return this.#sorted().flat();
+  }
+
+  /** In milliseconds, by the nearest rank; null of nothing. */
+  quantiles(): Quantiles | null {
+    if (this.#counts.size === 0) return null;
+    return { p50: this.#at(0.5), p90: this.#at(0.9), p99: this.#at(0.99) };
+  }
+
+  #at(share: number): number {
+    let left = Math.ceil(share * this.count);
+    for (const [bucket, count] of this.#sorted()) {
+      left -= count;
+      if (left <= 0) return bucket === 0 ? 0.5 : GROWTH ** (bucket - 0.5);      // the middle by proportion
+    }
+    return GROWTH ** LAST;
+  }
+
+  #sorted(): [number, number][] {
+    return [...this.#counts].sort(([a], [b]) => a - b);
+  }
+
+  #count(bucket: number, count: number): this {
+    this.#counts.set(bucket, (this.#counts.get(bucket) ?? 0) + count);
+    return this;
+  }
+}

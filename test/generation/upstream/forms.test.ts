@@ -1,0 +1,79 @@
+// Structured output of models that run elsewhere: passed on where the server holds to it, else checked here and said so.
+// The small check of schemas against the suite's own full validator.
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import t from 'tap';
+import { schemaProblem } from '../../../src/generation/upstream/schema-problem.js';
+import { startGateway, startStandIn, stream } from '../../support/stand-in.js';
+
+const standIn = await startStandIn(stream());
+const kinds = ['json_schema', 'json_object', 'vllm', 'llama-server', 'none'] as const;
+const gateway = await startGateway(Object.fromEntries(kinds.map((kind) => [kind, { upstream: { url: standIn.url, structured_outputs: kind } }])));
+t.teardown(async () => {
+  await gateway.close();
+  await standIn.close();
+});
+
+const schema = { type: 'object', properties: { city: { type: 'string', enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false };
+const forms = { schema: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } }, object: { type: 'json_object' }, choice: { type: 'choice', choices: ['yes', 'no'] }, regex: { type: 'regex', pattern: 'a+' }, grammar: { type: 'grammar', grammar: 'root ::= "a"' } };
+
+async function answer(model: string, form: keyof typeof forms, text: string, finish = 'stop'): Promise<{ status: number; body: any; header: string | null; sent: any }> {
+  standIn.say = stream({ choices: [{ index: 0, delta: { content: text }, finish_reason: null }] }, { choices: [{ index: 0, delta: {}, finish_reason: finish }] }, '[DONE]');
+  const before = standIn.heard.length;
+  const response = await gateway.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'Which?' }], response_format: forms[form] });
+  return { status: response.status, body: await response.json(), header: response.headers.get('x-structured-output'), sent: standIn.heard[before]?.body };
+}
+
+t.test('what a server holds to is passed on', async (t) => {
+  t.match(await answer('json_schema', 'schema', '{"city":"Oslo"}'), { status: 200, header: null, sent: { response_format: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } } } });
+  t.match(await answer('json_object', 'object', '{}'), { status: 200, header: null, sent: { response_format: { type: 'json_object' } } });
+  t.match(await answer('vllm', 'regex', 'aa'), { status: 200, header: null, sent: { structured_outputs: { regex: 'a+' } } });
+  t.match(await answer('vllm', 'choice', 'yes'), { status: 200, header: null, sent: { structured_outputs: { choice: ['yes', 'no'] } } });
+  t.match(await answer('llama-server', 'grammar', 'a'), { status: 200, header: null, sent: { grammar: 'root ::= "a"' } });
+});
+
+t.test('else it is checked, and said so', async (t) => {
+  t.match(await answer('none', 'schema', '{"city":"Oslo"}'), { status: 200, header: 'checked', sent: { response_format: undefined } });
+  t.match(await answer('json_object', 'schema', '{"city":"Oslo"}'), { status: 200, header: 'checked', sent: { response_format: { type: 'json_object' } } });
+  for (const [model, form, text, words] of [
+    ['none', 'schema', '{"city":"Paris"}', /city is none of the values/], ['json_object', 'schema', '{}', /city is missing/], ['none', 'schema', '{"city":"Oslo","more":1}', /a further member may not/],
+    ['none', 'object', '[]', /not a JSON object/], ['none', 'choice', 'maybe', /none of the choices/], ['none', 'schema', 'Oslo', /not JSON/],
+  ] as const) {
+    const { status, body } = await answer(model, form, text);
+    t.equal(status, 500, text);
+    t.match(body.error, { code: 'model_error', message: words });
+    t.notMatch(body.error.message, /Paris|more|maybe/, 'nothing of it is quoted');
+  }
+  t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'what was cut may end anywhere');
+});
+
+t.test('what cannot be checked is refused by name', async (t) => {
+  for (const form of ['regex', 'grammar'] as const) t.match(await answer('json_schema', form, 'a'), { status: 422, body: { error: { code: 'unsupported_feature' } }, sent: undefined });
+});
+
+t.test('the check never refuses what a full validator takes, and finds what is of structure', async (t) => {
+  const schemas: [object, unknown[], unknown[]][] = [
+    [{ type: ['integer', 'null'], minimum: 1, exclusiveMaximum: 9 }, [1, 8, null], [0, 9, 1.5, '1']],
+    [{ type: 'string', minLength: 2, maxLength: 3 }, ['ab', 'ä😀x'], ['a', 'abcd', 3]],
+    [{ prefixItems: [{ const: 1 }, { type: 'string' }], items: { type: 'boolean' }, minItems: 2, maxItems: 3 }, [[1, 'a'], [1, 'a', true]], [[1], [2, 'a'], [1, 'a', 3], [1, 'a', true, true]]],
+    [{ $defs: { node: { type: 'object', properties: { next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] } }, required: ['next'] } }, $ref: '#/$defs/node' }, [{ next: null }, { next: { next: null } }], [{ next: { next: 1 } }, {}]],
+    [{ oneOf: [{ type: 'object', properties: { kind: { const: 'a' } }, required: ['kind'] }, { type: 'array' }] }, [{ kind: 'a' }, []], [{ kind: 'b' }, 1]],
+    [{ allOf: [{ required: ['a'] }, { properties: { a: { enum: [[1, { b: null }]] } } }] }, [{ a: [1, { b: null }] }], [{ a: [1, {}] }, {}]],
+    [{ type: 'object', patternProperties: { '^x': { type: 'number' } }, additionalProperties: false }, [{ x1: 1 }, {}], []],
+    [{ type: 'object', minProperties: 1, maxProperties: 2, additionalProperties: { type: 'number' } }, [{ a: 1 }], [{}, { a: 'x' }, { a: 1, b: 2, c: 3 }]],
+    [{ properties: { a: false } }, [{}, { b: 1 }], [{ a: 1 }]],
+  ];
+  for (const [one, good, bad] of schemas) {
+    const validate = new Ajv2020({ strict: false }).compile(one);
+    for (const value of good) t.same([validate(value), schemaProblem(one as never, value)], [true, null], JSON.stringify([one, value]));
+    for (const value of bad) t.same([validate(value), schemaProblem(one as never, value) === null], [false, false], JSON.stringify([one, value]));
+  }
+});
+
+t.test('its work is bounded', async (t) => {
+  const deep: any = { anyOf: [] };
+  deep.anyOf = [{ $ref: '#' }, { $ref: '#' }];
+  t.equal(schemaProblem(deep, 1), 'it takes too long to check');
+  let wide: any = { const: 0 };
+  for (let i = 0; i < 30; i++) wide = { anyOf: [wide, wide] };
+  t.equal(schemaProblem(wide, 1), 'it takes too long to check');
+});

@@ -1,0 +1,120 @@
+// The playground with models side by side, and what is kept of it: a shared link that members open, presets that come back.
+
+import { test } from 'tap';
+import type { InviteObject } from '../../src/wire/dashboard.js';
+import { contentOf, settingsOf, turnsOf } from '../../src/dashboard/web/src/playground/saved.js';
+import { NO_SETTINGS } from '../../src/dashboard/web/src/playground/settings.js';
+import type { Turn } from '../../src/dashboard/web/src/playground/conversation.js';
+import { noBrowser, noneWrong, openSignedIn, openWindow, overflow, screenshots, signIn } from '../support/browser.js';
+import { openOwned } from '../support/owned-server.js';
+
+test('what was said comes back as it was kept', (t) => {
+  const turns: Turn[] = [
+    { kind: 'user', id: 4, text: 'What is this?', pictures: [{ name: 'dot.png', dataUrl: 'data:,' }] },
+    { kind: 'answer', id: 5, results: { call_1: '14 C' }, answer: {
+      state: 'done', model: 'hal-1.0', text: 'A dot', reasoning: 'hm', calls: [{ id: 'call_1', name: 'look', arguments: '{}' }], tokens: [], finishReason: 'stop',
+      usage: { prompt: 9, cached: 1, completion: 2, reasoning: 1 }, problem: null, sentAt: 100, firstAt: 150, answeredAt: 160, endedAt: 300,
+    } },
+  ];
+  const kept = contentOf({ ...NO_SETTINGS, system: 'Be brief', model: 'hal-1.0' }, [{ model: 'hal-1.0', turns }]);
+  t.match(settingsOf({ ...kept, settings: { ...kept.settings, unheard: 'of' } }), { system: 'Be brief', model: 'hal-1.0' });
+  t.notOk('unheard' in settingsOf({ ...kept, settings: { unheard: 'of' } }));
+  const [user, answer] = turnsOf(kept.columns[0]!.turns);
+  t.match(user, { kind: 'user', id: 1, text: 'What is this?\n[1 picture not kept]', pictures: [] });
+  t.match(answer, { kind: 'answer', id: 2, results: { call_1: '14 C' }, answer: { state: 'done', text: 'A dot', reasoning: 'hm', calls: [{ name: 'look' }], sentAt: 0, firstAt: 50, endedAt: 200 } });
+  t.end();
+});
+
+test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => {
+  const owned = await openOwned();
+  t.teardown(() => owned.close());
+  const { owner, organization, server } = owned;
+  const opened = await openSignedIn(t, server.url, owner.cookie);
+  const { browser, page } = opened;
+  const column = (name: string) => page.getByRole('region', { name: `Column of ${name}` });
+  const composer = page.getByLabel('Message', { exact: true });
+
+  await page.goto('/dashboard/playground');
+  await page.getByRole('button', { name: 'Compare' }).click();
+  await column('clarke-1.0').waitFor();
+  await page.getByLabel('System prompt').fill('Be brief.');
+  await composer.fill('E: greet');
+  await composer.press('Enter');
+  for (const name of ['hal-1.0', 'clarke-1.0']) {
+    await column(name).getByText('世界').waitFor();
+    t.match(await column(name).getByLabel('Usage').innerText(), /Completion\s*[1-9][\s\S]*TTFT[\s\S]*Total/, `${name}: what it took`);
+  }
+  await page.getByRole('button', { name: 'Add a model to compare' }).click();
+  await column('tycho-1.0').waitFor();
+  await composer.fill('L: a story');
+  await composer.press('Enter');
+  for (const name of ['hal-1.0', 'clarke-1.0', 'tycho-1.0']) await column(name).getByText('Once upon a time').waitFor();
+  await page.keyboard.press('Escape');
+  for (const name of ['hal-1.0', 'clarke-1.0', 'tycho-1.0']) await column(name).getByText('Stopped by you').waitFor();
+  t.equal(await column('tycho-1.0').getByRole('article', { name: 'You' }).count(), 1, 'who came later was asked the last alone');
+  await screenshots(page, 'playground-compare', { fullPage: false });
+  await page.getByRole('button', { name: 'Remove clarke-1.0' }).click();
+  await column('clarke-1.0').waitFor({ state: 'detached' });
+  t.equal(await column('tycho-1.0').getByRole('article', { name: 'You' }).count(), 1, 'what was said stays with its model');
+  await noneWrong(t, opened, 'side by side');
+
+  await t.test('kept, shared, opened by a member, by nobody else', async (t) => {
+    await page.getByRole('button', { name: 'Presets' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name', { exact: true }).fill('Two of them');
+    await dialog.getByLabel(/^Share it with/).check();
+    await dialog.getByRole('button', { name: 'Keep it' }).click();
+    await dialog.getByText('Two of them').waitFor();
+    await dialog.getByLabel('Keep', { exact: true }).selectOption('preset');
+    await dialog.getByLabel('Name', { exact: true }).fill('Brief');
+    await dialog.getByLabel(/^Share it with/).uncheck();
+    await dialog.getByRole('button', { name: 'Keep it' }).click();
+    await dialog.getByRole('button', { name: 'Rename Brief' }).click();
+    await dialog.getByLabel('New name of Brief').fill('Short');
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click();
+    await dialog.getByRole('button', { name: 'Share Short' }).waitFor();
+    await screenshots(page, 'playground-presets', { fullPage: false, few: true });
+    await page.keyboard.press('Escape');
+
+    const { data: [talk] } = await owner.get<{ data: { id: string; name: string }[] }>(`/organizations/${organization.id}/playground/saved`);
+    const { url } = await owner.post<InviteObject>(`/organizations/${organization.id}/invites`, { email: 'grace@example.com', role: 'developer' });
+    const grace = owned.client();
+    await grace.signUp({ email: 'grace@example.com', name: 'Grace', invite: new URL(url as string).searchParams.get('token') as string });
+    const member = await openWindow(browser, server.url);
+    await signIn(member, server.url, grace.cookie);
+    const link = `/dashboard/shared/${organization.id}/${talk!.id}`;
+    await member.page.goto(link);
+    await member.page.getByRole('heading', { name: 'Two of them' }).waitFor();
+    await member.page.getByText('世界').waitFor();
+    await screenshots(member.page, 'playground-shared', { few: true });
+    await noneWrong(t, member, 'the link');
+    await member.page.getByRole('button', { name: 'Go on in the playground' }).click();
+    await member.page.getByRole('region', { name: 'Column of tycho-1.0' }).getByText('Once upon a time').waitFor();
+    t.equal(await member.page.getByLabel('System prompt').inputValue(), 'Be brief.', 'with its settings');
+
+    const eve = owned.client();
+    await eve.signUp({ email: 'eve@example.com' });
+    const stranger = await openWindow(browser, server.url);
+    await signIn(stranger, server.url, eve.cookie);
+    await stranger.page.goto(link);
+    await stranger.page.getByText('This link leads to nothing you may see').waitFor();
+    t.equal(await stranger.page.getByText('世界').count(), 0);
+
+    await page.getByLabel('System prompt').fill('');
+    await page.getByRole('button', { name: 'Presets' }).click();
+    await dialog.getByRole('button', { name: 'Open Short' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    t.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.', 'a preset brings its settings');
+    await page.getByRole('button', { name: 'Presets' }).click();
+    await dialog.getByRole('button', { name: 'Delete Short' }).click();
+    await dialog.getByRole('button', { name: 'Delete for good' }).click();
+    await dialog.getByRole('button', { name: 'Delete Short' }).waitFor({ state: 'detached' });
+    await dialog.getByRole('button', { name: 'Stop sharing Two of them' }).click();
+    await dialog.getByRole('button', { name: 'Share Two of them' }).waitFor();
+    await member.page.goto(link);
+    await member.page.getByText('This link leads to nothing you may see').waitFor();
+    await page.keyboard.press('Escape');
+    await page.setViewportSize({ width: 360, height: 740 });
+    t.equal(await overflow(page), 0, 'on a phone columns are pushed along, the page is not');
+  });
+});
