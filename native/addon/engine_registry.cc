@@ -124,11 +124,6 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   if (!limits) return limits.error();
   auto model = Model::load(file, *backend, *limits, progress, head);
   if (!model) return model.error();
-  if (vision->model && !(*model)->takes_embeddings()) {
-    const Error error{ErrorCode::kUnsupported, options.vision_path + ": images are not taken on this device yet (engine.device cpu takes them)"};
-    if (!options.vision_optional) return error;
-    *vision = {.model = nullptr, .markers = {}, .problem = error.message};
-  }
 
   auto loaded = std::make_unique<LoadedEngine>();
   loaded->info = std::move(*info);

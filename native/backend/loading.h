@@ -82,10 +82,6 @@ class Loading {
   virtual Status can_compute(const StateSpace&) const { return {}; }
   // Whether several layers of one shape may share a slot of a page (LayerState::place).
   virtual bool packs_layers() const { return false; }
-  // Whether rotations know Segment::rope_positions and attention() Segment::seen_end.
-  virtual bool takes_spans() const { return false; }
-  // Whether attention() knows AttentionParams::chunked and temperature_scale.
-  virtual bool attends_by_position() const { return false; }
   // Whether it has the operations of several residual streams (StreamMix).
   virtual bool mixes_streams() const { return false; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.

@@ -114,8 +114,6 @@ class ProfiledBackend final : public Backend {
   Status can_compute(const Convolution& convolution) const override { return inner_->can_compute(convolution); }
   Status can_compute(const DeltaRule& rule) const override { return inner_->can_compute(rule); }
   Status can_compute(const StateSpace& space) const override { return inner_->can_compute(space); }
-  bool attends_by_position() const override { return inner_->attends_by_position(); }
-  bool takes_spans() const override { return inner_->takes_spans(); }
   bool mixes_streams() const override { return inner_->mixes_streams(); }
   bool packs_layers() const override { return inner_->packs_layers(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }

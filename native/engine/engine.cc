@@ -86,7 +86,6 @@ RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool s
                        std::ranges::any_of(model.params().layers, [](const LayerParams& layer) { return layer.mixer == MixerKind::kBlockAttention; });
   return {.n_vocab = n_vocab,
           .max_context = max_context,
-          .takes_embeddings = model.takes_embeddings(),
           .sees = sees,
           .input_width = model.params().input_width(),
           .most_bidirectional_rows = chooses ? 0 : has_pages ? limits.max_batch_tokens : std::min(limits.max_batch_tokens, kLeastRowsAlone),

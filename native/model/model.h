@@ -386,9 +386,6 @@ class Model {
   virtual const MemoryPlan& memory() const = 0;
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
-  // Whether positions may be rows of embedding spans in the place of tokens: Batch::embedded, and of segments
-  // rope_positions and seen_end.
-  virtual bool takes_embeddings() const { return false; }
 
   // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
   // backend, valid until the next call.

@@ -34,7 +34,6 @@ class Transformer final : public Model {
   const MemoryPlan& memory() const override { return plan_; }
   KvCache& kv() override { return *kv_; }
   Backend& backend() override { return backend_; }
-  bool takes_embeddings() const override { return backend_.takes_spans(); }
   const float* forward(const Batch& batch) override;
   bool guesses() const override { return guess_layer_ != nullptr; }
   std::span<const int32_t> guessed_tokens() const override;

@@ -102,8 +102,6 @@ class CpuBackend final : public Backend, public TowerOperations {
   }
   void end_step() override { pool_.end_step(); }
 
-  bool attends_by_position() const override { return true; }
-  bool takes_spans() const override { return true; }
   bool mixes_streams() const override { return true; }
   bool packs_layers() const override { return true; }
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {

@@ -146,8 +146,6 @@ class CudaBackend final : public Backend {
   }
 
   Status can_keep_states(const KvShape& shape) const override { return CudaKvCache::check(shape); }
-  bool attends_by_position() const override { return true; }
-  bool takes_spans() const override { return true; }
   Status can_compute(const Convolution& convolution) const override { return check_recurrence(convolution); }
   Status can_compute(const DeltaRule& rule) const override { return check_recurrence(rule); }
   Status can_compute(const StateSpace& space) const override { return check_recurrence(space); }

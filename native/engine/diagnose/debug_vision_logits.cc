@@ -84,7 +84,6 @@ Result<DebugVisionLogits> compute(const GgufFile& file, Backend& backend, const 
   limits.n_slots = 1;
   auto model = Model::load(file, backend, limits, {});
   if (!model) return model.error();
-  if (!(*model)->takes_embeddings()) return Error{ErrorCode::kUnsupported, "the model takes no rows of embeddings on this device"};
 
   DebugVisionLogits result;
   VisionSequence sequence(**model, options.max_batch_tokens);

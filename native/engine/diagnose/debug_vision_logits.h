@@ -23,7 +23,7 @@ struct DebugVisionLogitsOptions {
   ModelFileOptions file = {};
 };
 
-// `continue_tokens` 1 or more. Errors: kTooLong (the file's context), kUnsupported (the model takes no embeddings), and those of
+// `continue_tokens` 1 or more. Errors: kTooLong (the file's context), and those of
 // open_model_file and Model::load; all begin with the path.
 Result<DebugVisionLogits> debug_vision_logits(const std::string& text_path, Backend& backend, const DebugVisionLogitsOptions& options,
                                               const DebugVision& vision, int continue_tokens);

@@ -199,9 +199,6 @@ Status check_rope_offsets(const InputSpan& span, const std::string& name, const 
 
 Status check_spans(const GenerationRequest& request, const RequestBounds& bounds) {
   if (request.spans.empty()) return {};
-  if (!bounds.takes_embeddings)
-    return Error{ErrorCode::kUnsupported, "spans has " + std::to_string(request.spans.size()) +
-                                              " entries; this model takes tokens only, no embeddings"};
   int64_t end = 0;
   for (size_t i = 0; i < request.spans.size(); ++i) {
     const InputSpan& span = request.spans[i];

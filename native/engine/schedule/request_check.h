@@ -15,7 +15,6 @@ inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;
 struct RequestBounds {
   int n_vocab = 0;
   int max_context = 0;
-  bool takes_embeddings = false;
   bool sees = false;                 // spans may come as pieces of images
   int64_t input_width = 0;           // numbers of an embedding span's row
   int most_bidirectional_rows = 0;   // of a span that is computed in one piece; 0: none may be

@@ -31,8 +31,7 @@ class Reader {
       : source_(source),
         type_(type),
         row_bytes_(bytes_of_row(source)),
-        head_rows_(source.interleaved_heads > 0 ? source.rows() / source.interleaved_heads : 0),
-        copied_(type == source.type && source.added == 0) {
+        copied_(type == source.type) {
     for (const auto part : source.parts) {
       ends_.push_back((ends_.empty() ? 0 : ends_.back()) + static_cast<int64_t>(part.size() / row_bytes_));
     }
@@ -77,8 +76,6 @@ class Reader {
         continue;
       }
       dequantize(source_.type, from, source_.cols, values.data());
-      if (source_.added != 0)
-        for (float& value : values) value += source_.added;
       quantize(type_, values.data(), source_.cols, out);
     }
   }
@@ -99,10 +96,6 @@ class Reader {
 
   const std::byte* row_of(int64_t row) const {
     row = row * source_.row_step + source_.first_row;
-    if (head_rows_ > 0) {
-      const int64_t in_head = row % head_rows_;
-      row += in_head / 2 + in_head % 2 * (head_rows_ / 2) - in_head;
-    }
     const size_t part = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), row) - ends_.begin());
     const int64_t begin = part == 0 ? 0 : ends_[part - 1];
     return source_.parts[part].data() + static_cast<size_t>(row - begin) * row_bytes_;
@@ -111,7 +104,6 @@ class Reader {
   const TensorSource& source_;
   TensorType type_;
   size_t row_bytes_;
-  int64_t head_rows_;
   bool copied_;
   std::vector<int64_t> ends_;   // of each part, in rows
 };
@@ -148,9 +140,9 @@ int64_t TensorSource::rows() const {
 bool can_store(const TensorSource& source, TensorType type) {
   if (source.maker != nullptr && type == source.type) return source.cols % traits_of(type).block_values == 0;
   if (source.type == TensorType::kMXFP4)
-    return type == source.type && source.cols % 32 == 0 && source.parts.size() == 1 && source.interleaved_heads == 0;
+    return type == source.type && source.cols % 32 == 0 && source.parts.size() == 1;
   if (traits_of(source.type).block_values != 1) return false;
-  return (type == source.type && source.added == 0) ||
+  return type == source.type ||
          (can_quantize(type) && source.cols % traits_of(type).block_values == 0);
 }
 

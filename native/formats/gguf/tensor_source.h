@@ -35,10 +35,6 @@ struct TensorSource {
   TensorType type = TensorType::kF32;
   int64_t cols = 0;
   std::vector<std::span<const std::byte>> parts = {};   // whole rows each
-  // More than 0: the rows are so many heads of equal size, and of each head's rows the two halves are interleaved:
-  // 0, n/2, 1, n/2+1, ... Turns checkpoints that rotate halves into what rotating adjacent pairs wants.
-  int64_t interleaved_heads = 0;
-  float added = 0;   // to every value
   // Every so-manieth row from `first_row` on is meant, the others belong to another tensor.
   int64_t row_step = 1, first_row = 0;
   // Of MXFP4 in one part: a byte for each block of 32 values, whose 16 bytes in `parts` hold two neighbours each.

@@ -20,14 +20,8 @@ namespace {
 
 using Parts = std::vector<std::unique_ptr<LayerPart>>;
 
-Status add_mixer(const LayerContext& context, const Loading& backend, Parts& parts) {
+Status add_mixer(const LayerContext& context, Parts& parts) {
   const LayerParams& layer = context.layer;
-  if ((layer.chunked || layer.temperature_scale != 0) && !backend.attends_by_position())
-    return Error{ErrorCode::kUnsupported,
-                 "layer " + std::to_string(context.index) + " attends " +
-                     (layer.chunked ? "in chunks of " + std::to_string(layer.window)
-                                    : "with a temperature that changes every " + std::to_string(layer.temperature_length)) +
-                     " positions, which this backend does not compute; a context of no more has none of it"};
   switch (layer.mixer) {
     case MixerKind::kAttention:
       parts.push_back(std::make_unique<Attention>(context));
@@ -93,7 +87,7 @@ Result<Parts> make_layer(const LayerContext& context, const Loading& backend) {
     parts.push_back(std::make_unique<PredictStreams>(context));
     parts.push_back(std::make_unique<Laurel>(context));
   }
-  if (Status status = add_mixer(context, backend, parts); !status) return status.error();
+  if (Status status = add_mixer(context, parts); !status) return status.error();
   if (streams) parts.push_back(std::make_unique<JoinLaurel>(context));
   if (Status status = add_feed_forward(context, backend, parts); !status) return status.error();
   if (streams) parts.push_back(std::make_unique<CorrectStreams>(context));

@@ -19,7 +19,6 @@ class BackendAround : public Backend {
   Result<float*> allocate(int64_t count) override { return inner_.allocate(count); }
   void write_floats(float* to, const float* host_from, int64_t count) override { inner_.write_floats(to, host_from, count); }
   void read_floats(float* host_to, const float* from, int64_t count) override { inner_.read_floats(host_to, from, count); }
-  bool takes_spans() const override { return inner_.takes_spans(); }
   bool is_host_memory() const override { return inner_.is_host_memory(); }
   size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim, const MixtureShape& mixture) const override {
     return inner_.scratch_bytes(max_rows, max_cols, max_context, max_head_dim, mixture);
@@ -75,7 +74,6 @@ class BackendAround : public Backend {
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out) override {
     inner_.mixture(mixture, router_logits, x, n_rows, out, add_to_out);
   }
-  bool attends_by_position() const override { return inner_.attends_by_position(); }
   Status can_compute(const Convolution& convolution) const override { return inner_.can_compute(convolution); }
   Status can_compute(const DeltaRule& rule) const override { return inner_.can_compute(rule); }
   Status can_compute(const StateSpace& space) const override { return inner_.can_compute(space); }

@@ -93,7 +93,6 @@ class NotedModel final : public Model {
   const MemoryPlan& memory() const override { return model_->memory(); }
   KvCache& kv() override { return model_->kv(); }
   Backend& backend() override { return model_->backend(); }
-  bool takes_embeddings() const override { return model_->takes_embeddings(); }
   const float* forward(const Batch& batch) override {
     const float* const logits = model_->forward(batch);
     if (batch.logit_rows.empty()) return logits;

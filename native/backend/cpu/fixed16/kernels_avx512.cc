@@ -1,21 +1,8 @@
 // Fixed16Kernels for AVX-512 with VNNI. See kernels.h; nothing shared is emitted here.
 #if defined(__AVX512VNNI__)
 
-// GCC 12 takes _mm512_undefined_*(), inside its own intrinsics, for a mistake of ours (GCC bug 105593).
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#include <immintrin.h>
-
+#include "backend/cpu/avx512-inl.h"
 #include "backend/cpu/fixed16/kernels.h"
-
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 namespace monolith {
 namespace {
@@ -23,11 +10,6 @@ namespace {
 // sum += products of two pairs of each lane. Written out because GCC 12 copies the sums around its intrinsic.
 [[gnu::always_inline]] inline void dot2(__m512i& sum, __m512i a, __m512i b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
-}
-[[gnu::always_inline]] inline __m512i broadcast_pair(const int16_t* at) {
-  __m512i all;
-  asm("vpbroadcastd %1, %0" : "=v"(all) : "m"(*reinterpret_cast<const int16_t(*)[2]>(at)));
-  return all;
 }
 
 // sums[r][s] = pairs of row r times those of vector s of the lanes; `stride` numbers from pair to pair of these.
@@ -41,7 +23,7 @@ template <int R, int S>
     __m512i lane[S];
     UNROLL for (int s = 0; s < S; ++s) lane[s] = _mm512_loadu_si512(lanes + 32 * s);
     UNROLL for (int r = 0; r < R; ++r) {
-      const __m512i row = broadcast_pair(rows + r * kFixed16Block);
+      const __m512i row = broadcast_four_bytes(rows + r * kFixed16Block);
       UNROLL for (int s = 0; s < S; ++s) dot2(sums[r * S + s], lane[s], row);
     }
   }
@@ -68,9 +50,7 @@ inline void for_rows(int n, Fn fn) {
 
 float pack(const float* x, int count, int most, int16_t* to) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-  const auto some = [&](int at) {
-    return count - at >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << (count - at)) - 1);
-  };
+  const auto some = [&](int at) { return first_lanes(count - at); };
   // As integers, magnitudes order like the floats, NaN above infinity.
   __m512i largest = _mm512_setzero_si512();
   for (int at = 0; at < count; at += 16)
@@ -86,7 +66,7 @@ float pack(const float* x, int count, int most, int16_t* to) {
   }
   const int end = count + count % 2;
   for (int at = 0; at < count; at += 16) {
-    const __mmask16 stored = end - at >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << (end - at)) - 1);
+    const __mmask16 stored = first_lanes(end - at);
     const __m512 number = _mm512_maskz_loadu_ps(inverse != 0 ? some(at) : static_cast<__mmask16>(0), x + at);
     const __m512i integer = _mm512_cvtps_epi32(_mm512_mul_ps(number, _mm512_set1_ps(inverse)));
     _mm256_mask_storeu_epi16(to + at, stored, _mm512_cvtepi32_epi16(integer));
@@ -101,7 +81,7 @@ void multiply_rows(const Fixed16Tile& tile) {
   UNROLL for (int s = 0; s < 2; ++s) {
     const int lanes = tile.n_lanes - 16 * s;
     if (lanes <= 0) break;
-    const __mmask16 mask = lanes >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << lanes) - 1);
+    const __mmask16 mask = first_lanes(lanes);
     const __m512 steps = _mm512_loadu_ps(tile.weight_steps + 16 * s);
     const __m512 bias = tile.first && tile.bias != nullptr ? _mm512_maskz_loadu_ps(mask, tile.bias + 16 * s) : _mm512_setzero_ps();
     float* out = tile.out + 16 * s;
@@ -257,8 +237,7 @@ void attend(const Fixed16Attention& tile) {
     const __m512 share = _mm512_set1_ps(1.0f / states[i].total);
     float* const out = tile.out + i * tile.out_stride;
     for (int d = 0; d < tile.head_dim; d += 16) {
-      const int left = tile.head_dim - d;
-      const __mmask16 mask = left >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << left) - 1);
+      const __mmask16 mask = first_lanes(tile.head_dim - d);
       _mm512_mask_storeu_ps(out + d, mask, _mm512_mul_ps(_mm512_loadu_ps(tile.sums + i * tile.value_lanes + d), share));
     }
   }

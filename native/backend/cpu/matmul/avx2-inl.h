@@ -7,13 +7,7 @@
 #include <immintrin.h>
 
 #include "backend/cpu/matmul/kernels.h"
-
-// Loops over rows must vanish, or the accumulators are an array in memory; -O2 alone leaves them.
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
+#include "backend/cpu/unroll.h"
 
 namespace monolith {
 namespace {

@@ -1,22 +1,9 @@
 // What the files *avx512*.cc share: the registers' end of the work. Include only there.
 #pragma once
 
-// GCC 12 takes _mm512_undefined_*(), inside its own intrinsics, for a mistake of ours (GCC bug 105593).
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
-
-#include <immintrin.h>
-
+#include "backend/cpu/avx512-inl.h"
 #include "backend/cpu/matmul/kernels.h"
 
-// Loops over rows must vanish, or the accumulators are an array in memory; -O2 alone leaves them.
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 #define EACH_ROW(r) UNROLL for (int r = 0; r < M; ++r)
 #define EACH_SUM(s, r) UNROLL for (int s = 0; s < S; ++s) EACH_ROW(r)
 
@@ -60,11 +47,7 @@ inline __m512 load_halves(const std::byte* at) {
 }
 
 // The two halves of that, where one broadcast serves two strips.
-[[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) {
-  __m512i all;
-  asm("vpbroadcastd %1, %0" : "=v"(all) : "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
-  return all;
-}
+[[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) { return broadcast_four_bytes(a); }
 [[gnu::always_inline]] inline void dot4(__m512i& isum, __m512i w, __m512i a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(isum) : "v"(w), "v"(a));
 }

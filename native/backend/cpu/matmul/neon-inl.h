@@ -15,13 +15,8 @@
 #include <arm_neon.h>
 
 #include "backend/cpu/matmul/kernels.h"
+#include "backend/cpu/unroll.h"
 
-// Loops over rows must vanish, or the accumulators are an array in memory; -O2 alone leaves them.
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 #define EACH_ROW(r) UNROLL for (int r = 0; r < M; ++r)
 #define EACH_VECTOR(v) UNROLL for (int v = 0; v < kVectors<M>; ++v)
 #define EACH_SUM(v, r) EACH_VECTOR(v) EACH_ROW(r)

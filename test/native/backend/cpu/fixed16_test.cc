@@ -2,35 +2,23 @@
 // Skipped where the processor has no such products.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/fixed16/attention.h"
 #include "backend/cpu/fixed16/products.h"
 #include "check.h"
+#include "support/tower_cases.h"
 
 using namespace monolith;
+using namespace monolith::testing;
 
 namespace {
 
 const Fixed16Kernels* kernels() {
   const auto isas = available_cpu_isas();
   return std::ranges::find(isas, CpuIsa::kAvx512) == isas.end() ? nullptr : fixed16_kernels(CpuIsa::kAvx512);
-}
-
-std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 struct Products {
@@ -72,36 +60,8 @@ struct Products {
   }
 };
 
-struct Attention {
-  int n_rows, n_heads, head_dim;
-  std::vector<int32_t> starts, limits;
-  std::vector<float> q, k, v;
-
-  Attention(int rows, int heads, int dim, const std::vector<int>& windows)
-      : n_rows(rows), n_heads(heads), head_dim(dim), q(random_floats(size_t(rows) * heads * dim, 1, 2.0f)),
-        k(random_floats(q.size(), 2)), v(random_floats(q.size(), 3)) {
-    int begin = 0;
-    for (const int length : windows) {
-      starts.insert(starts.end(), size_t(length), begin);
-      begin += length;
-      limits.insert(limits.end(), size_t(length), begin);
-    }
-  }
-  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
-
-  double expected(int row, int head, int d) const {
-    const int64_t stride = int64_t{n_heads} * head_dim;
-    double sum = 0, weighted = 0;
-    for (int key = starts[size_t(row)]; key < limits[size_t(row)]; ++key) {
-      double score = 0;
-      for (int i = 0; i < head_dim; ++i)
-        score += double(q[size_t(row * stride + head * head_dim + i)]) * k[size_t(key * stride + head * head_dim + i)];
-      const double weight = std::exp(score * scale());
-      sum += weight;
-      weighted += weight * v[size_t(key * stride + head * head_dim + d)];
-    }
-    return weighted / sum;
-  }
+struct Attention : TowerAttentionCase {
+  using TowerAttentionCase::TowerAttentionCase;
 
   std::vector<float> computed(int threads, int run) const {
     ThreadPool pool(threads);

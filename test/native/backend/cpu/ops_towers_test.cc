@@ -9,55 +9,18 @@
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/ops/ops.h"
 #include "check.h"
+#include "support/tower_cases.h"
 
 using namespace monolith;
+using namespace monolith::testing;
 
 namespace {
 
-std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal(0.0f, spread);
-  std::vector<float> x(n);
-  for (float& value : x) value = normal(random);
-  return x;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-struct AttentionCase {
-  int n_rows, n_heads, head_dim;
-  std::vector<int32_t> starts, limits;
-  std::vector<float> q, k, v;
-
-  AttentionCase(int rows, int heads, int dim, const std::vector<int>& windows)
-      : n_rows(rows), n_heads(heads), head_dim(dim), q(random_floats(size_t(rows) * heads * dim, 1, 2.0f)),
-        k(random_floats(q.size(), 2)), v(random_floats(q.size(), 3)) {
-    int begin = 0;
-    for (const int length : windows) {
-      starts.insert(starts.end(), size_t(length), begin);
-      begin += length;
-      limits.insert(limits.end(), size_t(length), begin);
-    }
-  }
-
-  double expected(int row, int head, int d, float scale) const {
-    const int64_t stride = int64_t{n_heads} * head_dim;
-    double sum = 0, weighted = 0;
-    for (int key = starts[size_t(row)]; key < limits[size_t(row)]; ++key) {
-      double score = 0;
-      for (int i = 0; i < head_dim; ++i)
-        score += double(q[size_t(row * stride + head * head_dim + i)]) * k[size_t(key * stride + head * head_dim + i)];
-      const double weight = std::exp(score * scale);
-      sum += weight;
-      weighted += weight * v[size_t(key * stride + head * head_dim + d)];
-    }
-    return weighted / sum;
-  }
+struct AttentionCase : TowerAttentionCase {
+  using TowerAttentionCase::TowerAttentionCase;
 
   // Keys stored and rows attended in runs of `run`.
-  std::vector<float> computed(CpuIsa isa, int threads, int run, float scale) const {
+  std::vector<float> computed(CpuIsa isa, int threads, int run) const {
     ThreadPool pool(threads);
     OpsScratch scratch;
     CHECK(scratch.reserve(threads, 64, 64, 1, head_dim).ok());
@@ -69,7 +32,7 @@ struct AttentionCase {
       ops.store_tower_keys(pool, keys, k.data() + at * stride, v.data() + at * stride, stride, at, std::min(run, n_rows - at));
     for (int at = 0; at < n_rows; at += run)
       ops.attend_rows(pool, scratch, keys, q.data() + at * stride, stride, starts.data() + at, limits.data() + at,
-                      std::min(run, n_rows - at), scale, out.data() + at * stride);
+                      std::min(run, n_rows - at), scale(), out.data() + at * stride);
     return out;
   }
 };
@@ -79,23 +42,22 @@ struct AttentionCase {
 TEST(tower_attention_matches_double_whatever_the_cut_and_the_instruction_set) {
   const std::vector<AttentionCase> cases = {{300, 2, 72, {300}}, {1, 3, 32, {1}}, {530, 1, 20, {64, 64, 30, 272, 100}}, {37, 2, 64, {16, 21}}};
   for (const AttentionCase& one : cases) {
-    const float scale = 1.0f / std::sqrt(static_cast<float>(one.head_dim));
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas()) {
-      const std::vector<float> out = one.computed(isa, 1, one.n_rows, scale);
+      const std::vector<float> out = one.computed(isa, 1, one.n_rows);
       if (first.empty()) {
         first = out;
         for (int row = 0; row < one.n_rows; row += 7)
           for (int head = 0; head < one.n_heads; ++head)
             for (int d = 0; d < one.head_dim; d += 3) {
-              const double expected = one.expected(row, head, d, scale);
+              const double expected = one.expected(row, head, d);
               const double got = out[size_t((row * one.n_heads + head) * one.head_dim + d)];
               CHECK(std::abs(got - expected) <= 2e-6 * (1 + std::abs(expected)));
             }
       }
       CHECK(same_bits(out, first));
-      CHECK(same_bits(one.computed(isa, 3, one.n_rows, scale), first));
-      CHECK(same_bits(one.computed(isa, 2, 19, scale), first));
+      CHECK(same_bits(one.computed(isa, 3, one.n_rows), first));
+      CHECK(same_bits(one.computed(isa, 2, 19), first));
     }
   }
 }

@@ -10,7 +10,7 @@ namespace monolith {
 namespace {
 
 constexpr RequestBounds kBounds{
-    .n_vocab = 100, .max_context = 200, .takes_embeddings = true, .input_width = 4, .most_bidirectional_rows = 8};
+    .n_vocab = 100, .max_context = 200, .input_width = 4, .most_bidirectional_rows = 8};
 
 InputSpan span_of(int first, int n_rows, bool bidirectional = false) {
   return {.first = first,
@@ -26,16 +26,6 @@ GenerationRequest request_of(std::vector<InputSpan> spans) {
   request.spans = std::move(spans);
   request.max_tokens = 1;
   return request;
-}
-
-TEST(request_check_refuses_spans_where_the_model_takes_tokens_only) {
-  RequestBounds bounds = kBounds;
-  bounds.takes_embeddings = false;
-  const Status status = check_request(request_of({span_of(3, 2)}), bounds);
-  REQUIRE(!status.ok());
-  CHECK(status.error().code == ErrorCode::kUnsupported);
-  CHECK(status.error().message.find("spans has 1 entries") != std::string::npos);
-  CHECK(check_request(request_of({}), bounds).ok());
 }
 
 TEST(request_check_takes_spans_in_order_within_the_prompt) {
