@@ -14,7 +14,6 @@ namespace {
 constexpr int64_t kMostGuessLayers = 16;
 constexpr int64_t kBoundlessContext = 1 << 20;   // of networks whose state does not grow
 
-
 // What `name` is in the text part, or in the whole.
 JsonValue text_setting(const JsonValue& config, std::string_view name) {
   const JsonValue inner = config["text_config"][name];
@@ -62,11 +61,6 @@ constexpr TextType kTextTypes[] = {
 };
 
 bool is_around_text(std::string_view name) { return std::ranges::find(kAroundText, name) != std::end(kAroundText); }
-
-// Where text_config does not say.
-std::string_view usual_text_type(std::string_view around) {
-  return around == "InternVLForConditionalGeneration" ? "qwen2" : around == "Lfm2VlForConditionalGeneration" ? "lfm2" : "llama";
-}
 
 Result<const Architecture*> read_architecture(const JsonValue& config) {
   const JsonValue names = config["architectures"];

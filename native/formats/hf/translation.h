@@ -14,6 +14,7 @@
 #include "formats/hf/architecture.h"
 #include "formats/hf/config.h"
 #include "formats/hf/json_file.h"
+#include "formats/hf/text_defaults.h"
 
 namespace monolith::hf {
 
@@ -22,12 +23,13 @@ inline constexpr int64_t kMostHeads = 1 << 16;      // and dimensions of a head
 inline constexpr int64_t kMostLayers = 1024;          // as the model has it
 
 // Looks keys up as transformers does: in the text part where a checkpoint has several (of a head by vLLM's speculators, in
-// that of its layer), else in the whole. Remembers
-// the first error, so that the translation reads as a list.
+// that of its layer), else in the whole, else as the class of the text part has it. Remembers the first error, so that the
+// translation reads as a list.
 class Translation {
  public:
   Translation(const JsonValue& whole, const Architecture& architecture, AssembledFile& out)
-      : whole_(whole), text_(whole[whole["text_config"].exists() ? "text_config" : "transformer_layer_config"]), architecture_(architecture), out_(out) {}
+      : whole_(whole), text_(whole[whole["text_config"].exists() ? "text_config" : "transformer_layer_config"]),
+        usual_(text_defaults(whole)), architecture_(architecture), out_(out) {}
 
   const Architecture& architecture() const { return architecture_; }
   AssembledFile& out() { return out_; }
@@ -37,8 +39,10 @@ class Translation {
   }
 
   JsonValue find(std::string_view key) const {
-    const JsonValue inner = text_[key];
-    return inner.exists() ? inner : whole_[key];
+    const JsonValue inner = text_[key], outer = whole_[key];
+    if (inner.exists()) return inner;
+    // One that says null means it.
+    return outer.exists() || inner.is(JsonDocument::Kind::kNull) || !usual_[key].exists() ? outer : usual_[key];
   }
   JsonValue first_of(std::initializer_list<std::string_view> keys) const {
     for (const std::string_view key : keys)
@@ -81,7 +85,7 @@ class Translation {
   }
 
  private:
-  JsonValue whole_, text_;
+  JsonValue whole_, text_, usual_;
   const Architecture& architecture_;
   AssembledFile& out_;
   Status status_;

@@ -119,6 +119,61 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
 }
 
 // GGUF states the magnitude by what it differs from 0.1 ln(factor) + 1.
+// As published: transformers saves of a text part only what differs from its class.
+TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
+  const auto with_text = [](const std::string& name, const std::string& text) {
+    Parts parts;
+    parts.config = "{\"architectures\":[\"" + name + "\"],\"vision_config\":{\"hidden_size\":8},\"text_config\":{" + text + "}}";
+    parts.tensors = {{"language_model.model.embed_tokens.weight", "F32", {6, 4}, floats(24, 0, 1)}};
+    return open(parts);
+  };
+  const auto number = [](const GgufFile& file, const char* key) { return file.unsigned_integer(key)->value_or(0); };
+  {
+    const auto file = with_text("Gemma3ForConditionalGeneration",
+                                R"("hidden_size":2560,"intermediate_size":10240,"model_type":"gemma3_text","num_hidden_layers":34,)"
+                                R"("rope_scaling":{"factor":8.0,"rope_type":"linear"},"sliding_window":1024)");
+    if (file == nullptr) return;
+    CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
+    CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
+    CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
+    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);   // not 2560 / 8
+    CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
+    CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
+    CHECK_EQ(file->number("gemma3.rope.freq_base")->value_or(0), 1e6);
+    CHECK_EQ(static_cast<float>(file->number("gemma3.attention.layer_norm_rms_epsilon")->value_or(0)), 1e-6f);
+  }
+  {
+    const auto file = with_text("LlavaForConditionalGeneration", R"("model_type":"llama","max_position_embeddings":4096,"rms_norm_eps":1e-05,"vocab_size":32064)");
+    if (file == nullptr) return;
+    CHECK_EQ(number(*file, "llama.embedding_length"), 4096u);
+    CHECK_EQ(number(*file, "llama.feed_forward_length"), 11008u);
+    CHECK_EQ(number(*file, "llama.block_count"), 32u);
+    CHECK_EQ(number(*file, "llama.attention.head_count_kv"), 32u);
+    CHECK_EQ(number(*file, "llama.context_length"), 4096u);
+  }
+  {
+    const auto file = with_text("LlavaForConditionalGeneration",
+                                R"("head_dim":128,"hidden_size":5120,"intermediate_size":14336,"max_position_embeddings":1024000,"model_type":"mistral",)"
+                                R"("num_hidden_layers":40,"num_key_value_heads":8,"rope_theta":1000000000.0,"sliding_window":null)");
+    if (file == nullptr) return;
+    CHECK_EQ(number(*file, "llama.attention.head_count"), 32u);
+    CHECK_EQ(number(*file, "llama.attention.key_length"), 128u);
+  }
+  {
+    // Null is said, and a type whose files say all has no usual sizes.
+    std::string error;
+    Parts parts;
+    for (const char* const text : {R"("model_type":"llama","hidden_size":null)", R"("model_type":"qwen3")"}) {
+      parts.config = std::string(R"({"architectures":["LlavaForConditionalGeneration"],"text_config":{)") + text + "}}";
+      CHECK(open(parts, &error) == nullptr);
+      CHECK(error.find("'hidden_size' is missing") != std::string::npos);
+    }
+    parts.config = R"({"architectures":["LlamaForCausalLM"],"num_hidden_layers":1,"model_type":"llama"})";
+    CHECK(open(parts, &error) == nullptr);
+    CHECK(error.find("'hidden_size' is missing") != std::string::npos);
+  }
+}
+
 TEST(the_magnitude_of_yarn_is_the_checkpoints) {
   for (const auto& [stated_there, want] :
        {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
