@@ -19,7 +19,7 @@ WEAK = dict(extract=1.4, one_value=2, context=1.8, product=1.3, tool_answer=2, p
             route=0.5, drill=0.4, story_problem=0.5, arithmetic=0.8, summarize=0.5, print_code=0.7, to_json=0.6, from_json=0.7)
 
 # What new conversations would make a model forget.
-KEPT = dict(fact=3, persona=2, arithmetic=1.5)
+KEPT = dict(fact=2, persona=2, sentiment=2, intent=2, topic=2, route=1.2, summarize=2.5, code_writing=2.5, print_code=2.5, arithmetic=1.2, drill=0.4, story_problem=0.5, no_tool=1.3, formats=1.2, parallel=1.2, tool_answer=1.3)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
