@@ -36,7 +36,7 @@ export function settingsText({ max_batch_tokens, max_sequences, step_ms }: TuneS
 }
 
 export function loadText(kind: TunePlan['loadKind'], load: number): string {
-  return kind === 'concurrency' ? `${load} requests at once` : kind === 'rate' ? `${load} requests a second` : `${load} times the trace's speed`;
+  return kind === 'concurrency' ? `${load} request${load === 1 ? '' : 's'} at once` : kind === 'rate' ? `${load} request${load === 1 ? '' : 's'} a second` : `${load} times the trace's speed`;
 }
 
 function nearest(trials: readonly TuneTrial[]): string {
