@@ -98,7 +98,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     const stopped = new AbortController();
     stopped.abort();
     t.equal(await store.erase(before, stopped.signal), 0, 'not once it is to stop');
-    t.equal(await store.erase(before, go), 1_800 + 2 + 2, 'rows; hours and months of sums');
+    t.equal(await store.erase(before, go), 1_800 + 2 + 2 + 2, 'rows; hours and months of sums; hours of times');
     t.equal(await store.erase(before, go), 0);
     const span = { fromHour: 0, toHour: HOUR + 1 };
     t.same((await store.totals(span, ['org_a', 'org_b', 'org_c'], null)).map(({ organization_id, requests }) => [organization_id, requests]), [['org_a', 1_200], ['org_b', 600]]);
