@@ -8,23 +8,14 @@ import { newAnswer, wordsOf } from './dialects/dialect.js';
 import type { Answer, DialectRules, Question, WireError } from './dialects/dialect.js';
 import { rulesOf } from './dialects/rules.js';
 import { EventData } from './event-data.js';
-import type { ErrorKind, Target } from './types.js';
+import type { ErrorKind, RequestRecord, Target } from './types.js';
 
 /** Of an answer that is an error. */
 const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
 
-/** Times by the client's clock. */
-export interface Asked {
-  readonly sent: number;
-  readonly headers: number | null;
-  readonly firstToken: number | null;
-  readonly end: number;
-  readonly gaps: Float32Array;
-  readonly status: number | null;
-  readonly error: { readonly kind: ErrorKind; readonly message: string } | null;
-  readonly answer: Answer;
-}
+/** What a record says of one request, by the client's clock, and its answer. */
+export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & { readonly answer: Answer };
 
 /** What has become of a request that is not answered. */
 class Failure extends Error {

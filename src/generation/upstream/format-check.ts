@@ -1,6 +1,7 @@
 // A form that the server elsewhere does not hold answers to, checked when the answer has ended by itself: one that fails it is
 // told as a failure, never taken for an answer. Event-loop thread only.
 import { apiError } from '../../errors.js';
+import { formatProblem } from '../output-format.js';
 import type { GenerationEvent, OutputFormat } from '../types.js';
 import { schemaProblem } from './schema-problem.js';
 
@@ -31,13 +32,6 @@ export function checked(format: OutputFormat, onEvent: (event: GenerationEvent) 
 /** In words that quote nothing of the answer. */
 function problemOf(format: OutputFormat, text: string): string | null {
   if (format.type === 'choice') return format.choices.includes(text) ? null : 'it is none of the choices';
-  if (format.type !== 'json_object' && format.type !== 'json_schema') return null;
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return 'it is not JSON';
-  }
-  if (format.type === 'json_schema') return schemaProblem(format.schema, value);
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? null : 'it is not a JSON object';
+  const problem = formatProblem(format, text);
+  return problem !== null || format.type !== 'json_schema' ? problem : schemaProblem(format.schema, JSON.parse(text));
 }
