@@ -9,8 +9,13 @@ MIX = dict(conversation=0.25, skills=0.43, corpus=0.22, fallback=0.10)
 # Of few tokens: what is declined comes among the conversations already, and a tenth of it beside them would be two of five questions,
 # which a model answers before it has learned anything else.
 HELD = dict(conversation=0.46, skills=0.44, corpus=0.095, fallback=0.005)
+# A first phase in which a model learns to talk, before its mean with what it was.
+TALK = dict(conversation=0.62, skills=0.29, corpus=0.085, fallback=0.005)
 # A model that begins to read pictures.
 SEEING = dict(pictures=0.06, conversation=0.45, skills=0.43, corpus=0.055, fallback=0.005)
+# After that phase, to win back skills.
+SETTLED = dict(conversation=0.44, skills=0.465, corpus=0.09, fallback=0.005)
+SETTLED_SEEING = dict(pictures=0.10, conversation=0.36, skills=0.50, corpus=0.035, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -20,6 +25,8 @@ WEAK = dict(extract=1.4, one_value=2, context=1.8, product=1.3, tool_answer=2, p
 
 # What new conversations would make a model forget.
 KEPT = dict(fact=2, persona=2, sentiment=2, intent=2, topic=2, route=1.2, summarize=2.5, code_writing=2.5, print_code=2.5, arithmetic=1.2, drill=0.4, story_problem=0.5, no_tool=1.3, formats=1.2, parallel=1.2, tool_answer=1.3)
+# And what hal forgot over pictures and conversations.
+LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_answer=1.8, arithmetic=1.4)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
@@ -35,6 +42,7 @@ def mix(plan, leg):
 
 
 ON = dict(dim=192, heads=6, ffn=512, lr=0.006, adam_lr=1.1e-3)   # the shape of the files of the first run
+SLOW = ON | dict(lr=0.0045, adam_lr=0.9e-3)
 
 # `flat`: the share of the tokens after which the rate falls, if not four fifths. `vocabulary`: the file of models/ whose vocabulary is used; else one of `vocab` entries is made from `sample` records
 PLANS = {
@@ -48,12 +56,28 @@ PLANS = {
     "session": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=6, flat=0.6, mix=HELD, models={
         "tycho-1.0": _model(21, 4, 2_100_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **ON),
         "clarke-1.0": _model(22, 6, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
-        "hal-1.0": _model(23, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
+        "hal-1.0": _model(23, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=KEPT, **ON),
+    }),
+    # the first of two phases: mostly conversations, then the mean with what it was (--keep), then a short "settle"
+    "talk": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=20, flat=0.7, mix=TALK, models={
+        "tycho-1.0": _model(41, 4, 5_000_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **ON),
+        "clarke-1.0": _model(42, 6, 5_000_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
+        "hal-1.0": _model(43, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=KEPT, **ON),
     }),
     # likewise, for the models that have a vision tower: they learn to read what it says
     "seeing": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.6, mix=SEEING, blur=0.45, models={
         "clarke-1.0": _model(32, 6, 1_200_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **ON),
-        "hal-1.0": _model(33, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=WEAK | KEPT, **ON),
+        "hal-1.0": _model(33, 8, 1_200_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=KEPT, **ON),
+    }),
+    # the second of two phases, begun with that mean (--start): skills come back, and the rate falls from the beginning
+    "settle": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.25, mix=SETTLED, models={
+        "tycho-1.0": _model(51, 4, 1_000_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **SLOW),
+        "clarke-1.0": _model(52, 6, 1_000_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **SLOW),
+        "hal-1.0": _model(53, 8, 1_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LOST, **SLOW),
+    }),
+    # likewise, for one that sees
+    "settle-seeing": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=3, flat=0.3, mix=SETTLED_SEEING, blur=0.45, models={
+        "hal-1.0": _model(54, 8, 750_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LOST, **SLOW),
     }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={

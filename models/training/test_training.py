@@ -292,7 +292,7 @@ class Mix(unittest.TestCase):
         self.assertEqual(found[:200], self.read(200))
         self.assertNotEqual(found[:200], self.read(200, number=4))
         self.assertNotEqual(found[:200], self.read(200, name="hal-1.0"))
-        for mix in (plans.LATE_MIX, plans.HELD):
+        for mix in (plans.LATE_MIX, *(plans.mix(plan, 0) for plan in plans.PLANS.values())):
             self.assertAlmostEqual(sum(mix.values()), 1)
         chat, session = plans.PLANS["chat"], plans.PLANS["session"]
         self.assertEqual([plans.mix(chat, leg) for leg in (11, 12)], [plans.MIX, plans.LATE_MIX])

@@ -44,8 +44,8 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
 LoadOptions for_backend(LoadOptions options, const Backend& backend) {
   if (options.engine.max_batch_tokens == 0)
     options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
-  // The layer that guesses is computed on processors only.
-  if (!backend.is_host_memory()) options.engine.own_guesses = Speculation::kOff;
+  // On devices steps that feed the layer are not replayed, which nothing measures: it is for who asks for it.
+  if (!backend.is_host_memory() && options.engine.own_guesses == Speculation::kAuto) options.engine.own_guesses = Speculation::kOff;
   return options;
 }
 

@@ -86,6 +86,12 @@ class Loading {
   virtual bool mixes_streams() const { return false; }
   // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
   virtual Status can_mix(const Mixture&) const { return {}; }
+  // Whether it multiplies the products of a matrix by a factor of each row, and the bytes these take.
+  virtual bool keeps_factors() const { return false; }
+  virtual size_t factor_bytes(int64_t rows) const {
+    static_cast<void>(rows);
+    return 0;
+  }
 
  protected:
   ~Loading() = default;

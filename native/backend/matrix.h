@@ -26,6 +26,7 @@ struct MatrixSource {
   int64_t cols;
   std::span<const std::byte> data;
   bool fp8 = false;   // floats, to be kept as TensorType::kF8E4M3: keeps_fp8() only
+  std::span<const float> factors = {};   // of each row, by which its products are multiplied; none: 1. keeps_factors() only
 };
 
 }  // namespace monolith

@@ -85,6 +85,8 @@ class ProfiledBackend final : public Backend {
   size_t overhead_bytes(int n_layers) const override { return inner_->overhead_bytes(n_layers); }
   bool keeps_fp8() const override { return inner_->keeps_fp8(); }
   bool keeps_type(TensorType type) const override { return inner_->keeps_type(type); }
+  bool keeps_factors() const override { return inner_->keeps_factors(); }
+  size_t factor_bytes(int64_t rows) const override { return inner_->factor_bytes(rows); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return inner_->matrix_bytes(type, rows, cols);
   }

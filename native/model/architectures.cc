@@ -188,6 +188,7 @@ constexpr std::array kArchitectures = {
                        .ffn_norm_name = "post_attention_norm.weight",
                        .experts = Experts::kRequired,
                        .guess_layers = true,
+                       .guess_hidden = GuessHidden::kNormed,
                        .shared_expert = SharedExpert::kGated},
     ArchitectureTraits{.name = "qwen35",
                        .other_mixer = MixerKind::kDeltaNet,

@@ -54,9 +54,8 @@ void GuessLayer::feed(const Batch& batch, std::span<const std::span<const Segmen
 // Of the step's hidden rows those that the next step goes on from.
 void GuessLayer::keep(int level, const Batch& batch) {
   for (const HiddenRun& run : batch.hidden) {
-    rows_.clear();
-    for (int row = run.n_rows - run.n_kept; row < run.n_rows; ++row) rows_.push_back(of_step_ + run.first_row + row);
-    backend_.gather_rows(activations_.hidden, rows_.data(), run.n_kept, n_embd_, rows_from(int64_t{level} * of_level_ + run.to));
+    const int first = of_step_ + run.first_row + run.n_rows - run.n_kept;
+    backend_.copy_rows(rows_from(first), n_embd_, run.n_kept, n_embd_, rows_from(int64_t{level} * of_level_ + run.to));
   }
 }
 

@@ -21,14 +21,16 @@ constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
 // windowed[i]: layer i sees a window. The key is a period, each so-manieth layer seeing all, or one
-// flag per layer.
+// flag per layer. Layers that guess are as the first ones if nothing is said of them (EXAONE's files).
 Result<std::vector<bool>> read_pattern(const MetadataReader& read, const ArchitectureTraits& traits,
-                                       int n_layers) {
+                                       const HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window_pattern";
-  const auto n = static_cast<size_t>(n_layers);
+  const auto n_layers = static_cast<int>(params.layers.size());
+  const auto n = static_cast<size_t>(n_layers), own = static_cast<size_t>(params.n_layers);
   if (read.is_array(kKey)) {
     auto flags = read.flags(kKey);
     if (!flags) return flags.error();
+    for (size_t i = 0; flags->size() >= own && flags->size() < n && i < own; ++i) flags->push_back((*flags)[i]);
     // Those of layers that the network leaves out may follow.
     if (flags->size() < n) {
       return Error{ErrorCode::kInvalidFile, "metadata key '" + read.key(kKey) + "' has " +
@@ -65,7 +67,7 @@ Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits
   if (chunks) *window = traits.default_window;
   std::vector<bool> windowed(params.layers.size(), true);
   if (traits.windows != Windows::kEveryLayer) {
-    auto pattern = read_pattern(read, traits, static_cast<int>(params.layers.size()));
+    auto pattern = read_pattern(read, traits, params);
     if (!pattern) return pattern.error();
     windowed = std::move(*pattern);
   }

@@ -18,6 +18,7 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
+constexpr int kGuessedAtOnce = 32;   // sequences whose guesses' logits the host has room for; it takes more for more
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // page numbers are 32 bits
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // keeps every sum of a plan far from overflow
 
@@ -63,6 +64,11 @@ Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights
   return {};
 }
 
+// Its steps name no rows but those with logits, and no experts but those that rows choose.
+bool names_no_rows(const HyperParams& params) {
+  return params.stream_mix.n_streams == 0 && std::ranges::none_of(params.layers, &LayerParams::experts_by_token);
+}
+
 // Of the slots of all weights those of layers that guess.
 std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperParams& params) {
   std::erase_if(slots, [&](const WeightSlot& slot) {
@@ -76,12 +82,13 @@ std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperPa
 }  // namespace
 
 // Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
-// backend does not choose tokens itself.
+// backend does not choose tokens itself; where it does, of guesses, which the host chooses.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits,
                                const Backend& backend) {
-  if (backend.is_host_memory() || backend.can_sample(params.n_vocab)) return 0;
-  return static_cast<size_t>(std::min(limits.max_logit_rows, limits.max_batch_tokens)) *
-         static_cast<size_t>(params.n_vocab);
+  if (backend.is_host_memory()) return 0;
+  int rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
+  if (backend.can_sample(params.n_vocab)) rows = params.guess.used ? std::min(rows, kGuessedAtOnce) : 0;
+  return static_cast<size_t>(rows) * static_cast<size_t>(params.n_vocab);
 }
 
 static size_t scratch_bytes(const HyperParams& p, const ModelLimits& limits,
@@ -97,18 +104,16 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
   if (Status status = backend.can_keep(limits.kv_type); !status) return status.error();
   auto params = read_params(file, limits, head);
   if (!params) return params.error();
-  if (params->guess.used && !backend.is_host_memory())
-    return Error{ErrorCode::kUnsupported, "a layer that guesses tokens is computed on processors only"};
   Weights none;
   auto slots = weight_slots(file, *params, none);
   if (!slots) return slots.error();
-  if (Status status = check_types(*slots, backend); !status) return status.error();
+  if (Status status = fit_types(*slots, backend); !status) return status.error();
   std::vector<WeightSlot> of_head;
   if (params->guess.eagle) {
     auto found = eagle_slots(*head, *params, none);
     if (!found) return found.error();
     of_head = std::move(*found);
-    if (Status status = check_types(of_head, backend); !status) return status.error();
+    if (Status status = fit_types(of_head, backend); !status) return status.error();
   }
 
   MemoryPlan plan{};
@@ -175,6 +180,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 
   auto slots = weight_slots(file, p, model->weights_);
   if (!slots) return slots.error();
+  if (Status status = fit_types(*slots, backend); !status) return status.error();
   if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes);
       !status) {
     return status.error();
@@ -182,6 +188,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   if (p.guess.eagle) {
     auto of_head = eagle_slots(*head, p, model->weights_);
     if (!of_head) return of_head.error();
+    if (Status status = fit_types(*of_head, backend); !status) return status.error();
     if (Status status = load_weights(*head, *of_head, backend, {}, allocated.weight_bytes); !status) return status.error();
     if (Status status = read_tokens(*head, p, model->weights_.eagle); !status) return status.error();
   }
@@ -306,7 +313,7 @@ const float* Transformer::forward(const Batch& batch) {
                        .logit_rows = batch.logit_rows,
                        .segment_lists = lists_,
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
-                       .recordable = observed_ == nullptr && batch.embedded.empty()};
+                       .recordable = observed_ == nullptr && batch.embedded.empty() && batch.hidden.empty() && names_no_rows(params_)};
   if (!backend_.begin_step(step)) compute(batch);
   backend_.end_step();
   return batch.leaves_logits ? activations_.logits : host_logits(n_logits);

@@ -139,6 +139,24 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   }
 }
 
+// The scale beside a matrix, by which its products are multiplied: of one number, or one for each of several matrices. NVFP4
+// files have them, as its own scales have four bits of exponent only.
+void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set<std::string_view>& expected, Faults* faults) {
+  if (!slot.name.ends_with(".weight")) return;
+  const std::string name = slot.name.substr(0, slot.name.size() - 6) + "scale";
+  if (expected.contains(name)) return;   // a part of the network
+  const GgufTensor* const found = file.tensor(name);
+  if (found == nullptr) return;
+  const bool one = found->n_values() == 1, each = found->n_values() == slot.shape[2] && slot.heads.n_heads == 0;
+  if (found->n_dims == 1 && (one || each) && traits_of(found->type).block_values == 1 && found->type != TensorType::kI32 &&
+      found->type != TensorType::kI64) {
+    slot.scale = found;
+  } else if (faults != nullptr) {
+    faults->add(ErrorCode::kUnsupported, "tensor " + quoted(name) + " " + shape_text(*found) + " of " + std::string(traits_of(found->type).name) +
+                                             " is no number, nor one for each matrix of " + quoted(slot.name));
+  }
+}
+
 // Finds the tensors of all slots. Of the file's others those are no fault that `known` says are not needed.
 template <typename Known>
 Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<WeightSlot> slots, const HyperParams& params, Known&& known) {
@@ -148,8 +166,15 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
     const bool seen = !expected.insert(slot.name).second;
     check_slot(file, slot, seen ? nullptr : &faults);
   }
+  std::unordered_set<std::string> beside;   // matrices; inputs are not quantized here, whatever scale they would have
+  for (WeightSlot& slot : slots) {
+    if (slot.matrix == nullptr) continue;
+    const std::string input_scale = slot.name.substr(0, slot.name.rfind('.')) + ".input_scale";
+    find_scale(file, slot, expected, beside.insert(input_scale).second ? &faults : nullptr);
+    if (slot.scale != nullptr) beside.emplace(slot.scale->name);
+  }
   for (const GgufTensor& tensor : file.tensors()) {
-    if (expected.contains(tensor.name) || known(tensor.name)) continue;
+    if (expected.contains(tensor.name) || known(tensor.name) || beside.contains(std::string(tensor.name))) continue;
     faults.add(ErrorCode::kUnsupported,
                "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
                    " has no place in architecture '" + params.architecture_name + "' with " +

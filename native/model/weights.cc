@@ -2,6 +2,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "formats/gguf/parser.h"
@@ -46,7 +47,35 @@ std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slo
 size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
   if (slot.numbers != nullptr) return static_cast<size_t>(slot.cols) * sizeof(int32_t);
   return slot.vector != nullptr ? vector_bytes(slot)
-                                : backend.matrix_bytes(slot.kept_as(), slot.rows, slot.cols);
+                                : backend.matrix_bytes(slot.kept_as(backend), slot.rows, slot.cols) +
+                                      (slot.scale != nullptr && backend.keeps_factors() ? backend.factor_bytes(slot.rows) : 0);
+}
+
+// Of each of a slot's rows the number by which its products are multiplied; none: by 1.
+Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& scratch) {
+  if (slot.scale == nullptr) return std::vector<float>();
+  std::vector<float> scales(static_cast<size_t>(slot.scale->n_values()));
+  const std::span<const std::byte> data = file.read(*slot.scale, 0, slot.scale->bytes(), scratch);
+  dequantize(slot.scale->type, data.data(), slot.scale->n_values(), scales.data());
+  for (const float scale : scales)
+    if (!std::isfinite(scale)) return Error{ErrorCode::kInvalidFile, "tensor " + quoted(slot.scale->name) + " holds what is no number"};
+  std::vector<float> factors(static_cast<size_t>(slot.rows), scales[0]);
+  const int64_t of_run = slot.rows / slot.runs;
+  for (int64_t row = 0; row < slot.rows && scales.size() > 1; ++row) {
+    const int64_t in_tensor = slot.first + row / of_run * slot.run_stride + row % of_run;
+    factors[static_cast<size_t>(row)] = scales[static_cast<size_t>(in_tensor / slot.shape[1])];
+  }
+  return factors;
+}
+
+// Rows as floats, each times its factor.
+std::vector<std::byte> widened_rows(const WeightSlot& slot, TensorType type, std::span<const std::byte> data, std::span<const float> factors) {
+  std::vector<std::byte> bytes(static_cast<size_t>(slot.rows * slot.cols) * sizeof(float));
+  auto* const to = reinterpret_cast<float*>(bytes.data());
+  dequantize(type, data.data(), slot.rows * slot.cols, to);
+  for (int64_t row = 0; row < slot.rows && !factors.empty(); ++row)
+    for (int64_t i = 0; i < slot.cols; ++i) to[row * slot.cols + i] *= factors[static_cast<size_t>(row)];
+  return bytes;
 }
 
 // The matrix of a slot with a HeadPart, from the tensor's whole data; padding is zero.
@@ -100,10 +129,16 @@ Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
 
 }  // namespace
 
-Status check_types(const std::vector<WeightSlot>& slots, const Backend& backend) {
-  for (const WeightSlot& slot : slots) {
+Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend) {
+  for (WeightSlot& slot : slots) {
     if (slot.matrix == nullptr) continue;
-    if (!backend.keeps_type(slot.kept_as())) {
+    if (slot.tensor->type == TensorType::kF8Scaled && !backend.keeps_type(TensorType::kF8Scaled)) {
+      auto floats = std::make_shared<GgufTensor>(*slot.tensor);
+      floats->type = slot.tensor->source->maker->float_type();
+      slot.floats = std::move(floats);
+      slot.tensor = slot.floats.get();
+    }
+    if (!backend.keeps_type(slot.kept_as(backend))) {
       return Error{ErrorCode::kUnsupported, "tensor " + quoted(slot.name) + " has type " +
                                                 std::string(traits_of(slot.tensor->type).name) +
                                                 ", which is computed on processors only: the device is " +
@@ -137,7 +172,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
-  std::vector<std::byte> scratch, gathered;
+  std::vector<std::byte> scratch, gathered, scaled;
   for (WeightSlot& slot : slots) {
     const GgufTensor& tensor = *slot.tensor;
     const Part part = part_of(slot);
@@ -156,8 +191,16 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     } else {
       std::vector<std::byte> heads;
       if (slot.heads.n_heads > 0) heads = head_rows(slot, data);
-      auto matrix = backend.matrix({slot.heads.transposed ? TensorType::kF32 : tensor.type, slot.rows, slot.cols,
-                                    slot.heads.n_heads > 0 ? std::span<const std::byte>(heads) : data, tensor.fp8});
+      auto factors = factors_of(file, slot, scaled);
+      if (!factors) return factors.error();
+      MatrixSource source = {slot.heads.transposed ? TensorType::kF32 : tensor.type, slot.rows, slot.cols,
+                             slot.heads.n_heads > 0 ? std::span<const std::byte>(heads) : data, tensor.fp8, *factors};
+      std::vector<std::byte> wide;
+      if (slot.is_widened(backend)) {
+        wide = widened_rows(slot, source.type, source.data, *factors);
+        source = {TensorType::kF32, slot.rows, slot.cols, wide, tensor.fp8};
+      }
+      auto matrix = backend.matrix(source);
       if (!matrix)
         return Error{matrix.error().code, "tensor '" + slot.name + "': " + matrix.error().message};
       *slot.matrix = std::move(*matrix);

@@ -58,9 +58,14 @@ struct WeightSlot {
   bool any_type = false;                     // of a vector: the file may have it quantized
   // The rows lie in so many runs of equal length, whose beginnings are `run_stride` rows apart.
   int64_t runs = 1, run_stride = 0;
+  const GgufTensor* scale = nullptr;   // if "x.scale" stands beside "x.weight": one for all of it, or one for each of its matrices
+  std::shared_ptr<const GgufTensor> floats = {};   // what `tensor` is then, if the backend does not have its type: see fit_types()
 
-  // The type of its matrix once loaded.
-  TensorType kept_as() const { return heads.transposed ? TensorType::kF32 : tensor->kept_as(); }
+  // The type of its matrix once loaded: floats where the backend has no factors.
+  TensorType kept_as(const Loading& backend) const {
+    return heads.transposed || is_widened(backend) ? TensorType::kF32 : tensor->kept_as();
+  }
+  bool is_widened(const Loading& backend) const { return scale != nullptr && !backend.keeps_factors(); }
 };
 
 // Resizes weights.layers and lists every tensor `params` calls for, each found in `file` with the
@@ -82,8 +87,9 @@ struct WantedTensor {
 };
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
 
-// kUnsupported where a matrix is of a type that the backend does not have, or is to be kept in FP8 and it keeps none so.
-Status check_types(const std::vector<WeightSlot>& slots, const Backend& backend);
+// Takes floats of those matrices in F8_E4M3_128 whose backend does not have them. kUnsupported where a matrix is of another
+// type that it does not have, or is to be kept in FP8 and it keeps none so.
+Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Bytes the loaded weights hold.
 size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend);

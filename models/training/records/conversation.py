@@ -121,12 +121,12 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.6:
+    if style < 0.46:
         return intent(r, me)
-    if style < 0.74:
+    if style < 0.72:
         text, said = fact(r)
         return noisy(r, text), said
-    if style < 0.96:
+    if style < 0.97:
         return request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 

@@ -22,7 +22,7 @@ def worked(x, sign, y):
 
 
 def sum_of_two(r):
-    sign = r.choice("++++--x")
+    sign = r.choice("+++++---xx")
     small = r.random() < 0.6
     if sign == "x":
         x, y = (r.randint(0, 5), r.randint(0, 5)) if small else (r.randint(0, 10), r.randint(0, 10))
@@ -364,7 +364,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 27), (division, 3), (double_half, 1.5), (three_terms, 2), (too_big, 2.5), (sort, 2.5), (begins_with, 2), (letter_count, 1), (units, 1.5), (things_sum, 4), (list_of, 16), (whole_list, 3), (one_thing, 2), (spell, 3), (letters, 6), (count_up, 7), (alphabet, 0.5), (rewrite, 14), (with_word, 2), (choose, 4), (greeting_card, 2.5), (finish, 2.5), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 40), (division, 4), (double_half, 1.5), (three_terms, 2), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 2), (units, 1.5), (things_sum, 4), (list_of, 16), (whole_list, 3), (one_thing, 2), (spell, 5), (letters, 10), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 

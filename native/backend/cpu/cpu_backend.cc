@@ -34,6 +34,8 @@ class CpuBackend final : public Backend, public TowerOperations {
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override {
     return CpuMatrix::bytes_for(stored_as(type), rows, cols);
   }
+  bool keeps_factors() const override { return true; }
+  size_t factor_bytes(int64_t rows) const override { return CpuMatrix::factor_bytes(rows); }
   size_t kv_cache_bytes(const KvShape& shape) const override { return CpuKvCache::bytes_for(shape); }
 
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/ops/kernels.h"
 #include "backend/cpu/matmul/row_tiles.h"
+#include "backend/cpu/matmul/scaled_tile.h"
 
 namespace monolith {
 namespace {
@@ -253,17 +254,17 @@ struct CpuMixture::Product {
     for (int32_t slot = mixture.first_slot_[expert]; slot < end; slot += mixture.tile_rows_[slot]) {
       const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;
       for (int64_t strip = first_strip; strip < last_strip; ++strip)
-        kernel({.strip = matrix.strip(expert * strips_per_expert + strip),
-                .layout = &matrix.layout(),
-                .lines = mixture.lines_.lines(kind) + lines_at,
-                .n_rows = mixture.tile_rows_[slot],
-                .lanes = kStripRows,
-                .out = target.out + slot * target.out_stride + strip * kStripRows,
-                .out_stride = target.out_stride,
-                .bias = target.bias != nullptr
-                            ? target.bias + (expert * strips_per_expert + strip) * kStripRows
-                            : nullptr,
-                .add_to_out = false});
+        run_tile(kernel,
+                 {.strip = matrix.strip(expert * strips_per_expert + strip),
+                  .layout = &matrix.layout(),
+                  .lines = mixture.lines_.lines(kind) + lines_at,
+                  .n_rows = mixture.tile_rows_[slot],
+                  .lanes = kStripRows,
+                  .out = target.out + slot * target.out_stride + strip * kStripRows,
+                  .out_stride = target.out_stride,
+                  .bias = target.bias != nullptr ? target.bias + (expert * strips_per_expert + strip) * kStripRows : nullptr,
+                  .add_to_out = false},
+                 matrix.factors(expert * strips_per_expert + strip));
     }
   }
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cuda/attention/attention.h"
+#include "backend/cuda/attention/blocks.h"
 #include "backend/cuda/attention/latents.h"
 #include "backend/cuda/attention/position_index.h"
 #include "backend/cuda/device/runtime.h"
@@ -21,6 +22,7 @@
 #include "backend/cuda/recorded_steps.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling/sampling.h"
+#include "backend/cuda/streams/streams.h"
 #include "backend/cuda/step_tables.h"
 
 namespace monolith {
@@ -203,6 +205,12 @@ class CudaBackend final : public Backend {
   void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                  const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
+    if (const KvView view = own.view(layer); view.latents() && (params.block > 0 || params.sinks)) {
+      Runtime& runtime = now();
+      const RowList rows = list_of(segments);
+      const AttentionCall call{&rows, q, q_stride, n_heads, view, params, out, out_stride};
+      return attention_blocks(runtime, call, params.block > 0 ? own.view(params.block_layer) : view, own.shape.type);
+    }
     pending_.hold(PendingAttention{
         &partial_, list_of(segments), {nullptr, q, q_stride, n_heads, own.view(layer), params, out, out_stride},
         own.shape.type});
@@ -240,7 +248,9 @@ class CudaBackend final : public Backend {
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                bool add_to_out) override {
     pending_.flush();
-    mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out);
+    const std::span<const int32_t> given = mixture_.experts_of_tokens(mixture, n_rows);
+    mixture_.run(matmul_, mixture, router_logits, x, padded(n_rows), out, add_to_out,
+                 given.empty() ? nullptr : tables_.send_numbers(given.data(), static_cast<int>(given.size())));
   }
   void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state, float* x,
                 int64_t stride) override {
@@ -256,6 +266,26 @@ class CudaBackend final : public Backend {
                    const StateSpaceInputs& inputs, float* out) override {
     Runtime& runtime = now();
     cuda::state_space(runtime, space, list_of(segments), state, inputs, out);
+  }
+  void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state, const float* values,
+                   const float* scores, float* out) override {
+    Runtime& runtime = now();
+    cuda::pool_blocks(runtime, pool, list_of(segments), state, values, scores, out);
+  }
+  void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
+    auto& own = static_cast<CudaKvCache&>(cache);
+    Runtime& runtime = now();
+    const RowList list = list_of(segments);
+    cuda::store_blocks(runtime, {.rows = &list, .blocks = blocks, .frequencies = ropes_.frequencies(blocks.rope), .values = rows,
+                                 .cache = own.view(blocks.layer), .type = own.shape.type});
+  }
+  bool mixes_streams() const override { return true; }
+  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override { cuda::weigh_streams(now(), mix, numbers, n_rows); }
+  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim, float* out) override {
+    cuda::read_streams(now(), mix, numbers, streams, n_rows, dim, out);
+  }
+  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim, float* streams) override {
+    cuda::write_streams(now(), mix, numbers, x, n_rows, dim, streams);
   }
   void matmul_heads(const HeadProducts& products, int n_rows) override {
     pending_.flush();

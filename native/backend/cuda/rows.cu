@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) sum = fmaf(x[i], x[i], sum);
   sum = block_sum(sum, shared);
   const float factor = 1.0f / sqrtf(sum / static_cast<float>(dim) + eps);
-  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) out[i] = x[i] * factor * weight[i];
+  for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) out[i] = weight ? x[i] * factor * weight[i] : x[i] * factor;
 }
 
 // Rows of up to kQuads * 4 * kRowThreads numbers, a multiple of four: read once. Written as numbers (`out` null: not),
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kRowThreads)
   Floats4 own[kQuads], weights[kQuads];
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i)
-    if (first + i * kRowThreads < quads) weights[i] = weight[first + i * kRowThreads];
+    if (first + i * kRowThreads < quads) weights[i] = weight ? weight[first + i * kRowThreads] : Floats4{1, 1, 1, 1};
   wait_for_inputs();
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads; ++i)

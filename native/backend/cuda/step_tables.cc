@@ -44,6 +44,10 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
               n_lists * (AttentionPlanner::most_numbers(max_rows) + kRopeNumbers * rows)};
 }
 
+// Row numbers that operations name beside the step's own (Operations::gather_rows): of one operation, and in flight at once.
+constexpr size_t kNumbersOfRow = 16, kLeastNumbers = 256;
+size_t extra_numbers(int max_rows) { return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kLeastNumbers); }
+
 size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
   const Sizes sizes = sizes_for(max_rows, max_context, n_lists);
   return sizes.fixed + sizes.pages;
@@ -63,7 +67,7 @@ struct StepTables::Cursor {
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1)) *
+  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1) + extra_numbers(max_rows)) *
          sizeof(int32_t);
 }
 
@@ -71,8 +75,8 @@ Status StepTables::reserve(int max_rows, int max_context) {
   if (max_rows <= max_rows_ && max_context <= max_context_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_context_ = std::max(max_context, max_context_);
-  const auto take = [&](int32_t*& staging, int32_t*& device, size_t n_lists) -> Status {
-    const size_t bytes = numbers_for(max_rows_, max_context_, n_lists) * sizeof(int32_t);
+  const auto take = [&](int32_t*& staging, int32_t*& device, size_t n_lists, size_t more) -> Status {
+    const size_t bytes = (numbers_for(max_rows_, max_context_, n_lists) + more) * sizeof(int32_t);
     runtime_.free_pinned(staging);
     runtime_.free(device);
     staging = device = nullptr;
@@ -84,8 +88,8 @@ Status StepTables::reserve(int max_rows, int max_context) {
     device = static_cast<int32_t*>(*memory);
     return {};
   };
-  if (Status status = take(staging_, numbers_, kMostSegmentLists); !status) return status;
-  if (Status status = take(extra_staging_, extra_, 1); !status) return status;
+  if (Status status = take(staging_, numbers_, kMostSegmentLists, 0); !status) return status;
+  if (Status status = take(extra_staging_, extra_, 1, extra_numbers(max_rows_)); !status) return status;
   tables_.reserve(static_cast<size_t>(max_rows_));
   planner_.reserve(max_rows_);
   chains_.reserve(max_rows_);
@@ -191,7 +195,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
                 .capacity = sizes_for(max_rows_, max_context_, input.segment_lists.size()).pages,
                 .known = tables_};
   for (const std::span<const Segment> segments : input.segment_lists) cursor.pages_begin += places_of(segments);
-  n_sent_ = 0;
+  n_sent_ = n_numbers_ = 0;
   for (const std::span<const Segment> segments : input.segment_lists) {
     const int padding = segments.empty() ? 0 : padded_rows;
     sent_[n_sent_++] = {segments.data(), segments.size(), put_list(cursor, segments, padding, spare_page)};
@@ -212,7 +216,7 @@ const RowList* StepTables::find(std::span<const Segment> segments) const {
 RowList StepTables::send_list(std::span<const Segment> segments) {
   runtime_.synchronize();   // the last one sent this way may still be on its way
   extra_tables_.clear();
-  const size_t at = aligned(static_cast<size_t>(max_rows_));   // behind what send_numbers() sends
+  const size_t at = extra_numbers(max_rows_);   // behind what send_numbers() sends
   Cursor cursor{.host = extra_staging_, .device = extra_, .at = at,
                 .pages_begin = at + list_numbers(segments.size(), rows_of(segments)),
                 .capacity = sizes_for(max_rows_, max_context_, 1).pages, .known = extra_tables_};
@@ -222,10 +226,17 @@ RowList StepTables::send_list(std::span<const Segment> segments) {
 }
 
 const int32_t* StepTables::send_numbers(const int32_t* host, int n) {
-  runtime_.synchronize();
-  std::memcpy(extra_staging_, host, static_cast<size_t>(n) * sizeof(int32_t));
-  runtime_.upload(extra_, extra_staging_, static_cast<size_t>(n) * sizeof(int32_t));
-  return extra_;
+  const size_t count = aligned(static_cast<size_t>(n)), room = extra_numbers(max_rows_);
+  if (count > room) throw std::runtime_error("an operation names " + std::to_string(n) + " rows, more than " + std::to_string(room));
+  if (n_numbers_ + count > room) {   // those before may still be on their way, or be read
+    runtime_.synchronize();
+    n_numbers_ = 0;
+  }
+  const size_t at = n_numbers_;
+  n_numbers_ += count;
+  std::memcpy(extra_staging_ + at, host, static_cast<size_t>(n) * sizeof(int32_t));
+  runtime_.upload(extra_ + at, extra_staging_ + at, static_cast<size_t>(n) * sizeof(int32_t));
+  return extra_ + at;
 }
 
 }  // namespace monolith::cuda

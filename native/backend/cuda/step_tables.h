@@ -51,7 +51,8 @@ class StepTables {
 
   // A list that was not sent with the step, sent now. Waits for the device.
   RowList send_list(std::span<const Segment> segments);
-  // As much for an array of row numbers or tokens.
+  // As much for an array of row numbers or tokens, without waiting as long as there is room beside those sent before in
+  // this step. Throws std::runtime_error if there are more of them than operations may name.
   const int32_t* send_numbers(const int32_t* host, int n);
 
  private:
@@ -82,7 +83,7 @@ class StepTables {
   const int32_t* host_tokens_ = nullptr;
   const int32_t* host_logit_rows_ = nullptr;
   std::array<Sent, kMostSegmentLists> sent_{};
-  size_t n_sent_ = 0;
+  size_t n_sent_ = 0, n_numbers_ = 0;
   bool has_splits_ = false;
   int max_context_ = 0;
   int n_kv_heads_ = 1;

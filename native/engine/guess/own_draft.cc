@@ -9,6 +9,13 @@
 namespace monolith {
 namespace {
 
+// Logits of guesses come to the host (Model::guess), wherever they are computed: so it chooses.
+class NoDevice final : public DeviceSampling {};
+DeviceSampling& no_device() {
+  static NoDevice none;
+  return none;
+}
+
 double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
 
 }  // namespace
@@ -21,7 +28,7 @@ OwnDraft::OwnDraft(Model& model, int n_vocab)
       n_vocab_(n_vocab),
       n_logits_(chosen_.empty() ? model.params().n_vocab : static_cast<int>(chosen_.size())),
       hidden_(model.limits()),
-      sampler_(model.backend(), model.backend(), chosen_.empty() ? n_vocab : n_logits_, kMostSequences) {
+      sampler_(no_device(), model.backend(), chosen_.empty() ? n_vocab : n_logits_, kMostSequences) {
   const size_t rows = size_t{kMostSequences} * static_cast<size_t>(n_levels_);
   tasks_.reserve(kMostSequences);
   tokens_.reserve(rows);

@@ -5,9 +5,21 @@
 #include <utility>
 
 namespace monolith {
+namespace {
+
+// What a step writes differs by as many tokens as its guesses were right, and readers come when they can. So buffers, which
+// go round between the engine and its reader, get room for several times what they have held, once: in a steady state no
+// step has to make any.
+void make_room(std::vector<std::byte>& records, size_t held) {
+  constexpr size_t kTimes = 16, kLeast = 2;
+  if (records.capacity() < kLeast * held) records.reserve(kTimes * held);
+}
+
+}  // namespace
 
 void Channel::publish() {
   if (step_records_.empty()) return;
+  const size_t written = step_records_.size();
   std::lock_guard lock(mutex_);
   if (!forgotten_.empty()) remove_records(step_records_, forgotten_);
   if (closed_ || step_records_.empty()) {
@@ -18,9 +30,11 @@ void Channel::publish() {
     pending_since_ = Clock::now();
     std::swap(pending_, step_records_);
   } else {
+    make_room(pending_, pending_.size() + written);
     pending_.insert(pending_.end(), step_records_.begin(), step_records_.end());
   }
   step_records_.clear();
+  make_room(step_records_, written);
   pending_bytes_.store(pending_.size(), std::memory_order_relaxed);
   if (!signalled_ && wake_) {
     signalled_ = true;

@@ -28,12 +28,13 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
   for (const StepPlan::Item& item : plan.items) {
     Request& request = item.sequence->request;
     if (request.started()) continue;
-    request.started_at = now;
+    // Where steps overlap, `now` is when the step before was answered: it may have come only then.
+    request.started_at = std::max(now, request.submitted_at);
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
     EventWriter(records_of(request), request.id, 0)
         .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
-                 milliseconds(now - request.submitted_at));
+                 milliseconds(*request.started_at - request.submitted_at));
   }
 }
 

@@ -70,6 +70,9 @@ class StepLoop {
   std::vector<RequestId>& ended() { return requests_.ended(); }
   // All pages accounted for. O(pages).
   bool consistent() const { return scheduler_.consistent() && guesses_.consistent(); }
+  // To be looked at between two steps.
+  const Scheduler& scheduler() const { return scheduler_; }
+  const PrefixCache& cache() const { return cache_; }
 
  private:
   // A step that was begun. Its plan is valid until the next one is made.

@@ -152,6 +152,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
 
   const bool ends = !rows.writes_later && !sequence.script.active() && ends_generation(parts_.tokenizer, params, token);
   Constraints::Outcome read = Constraints::Outcome::kOk;
+  if (!rows.writes_later && !ends) TokenDirector::settle_marker(sequence, token, writer);
   if (!rows.writes_later && !sequence.script.active() && !ends) read = TokenDirector::read(sequence, token, parts_.constraints);
   if (read == Constraints::Outcome::kSpent) return stop_by_rule(sequence, read, token), false;
   const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);

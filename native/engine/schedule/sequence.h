@@ -103,6 +103,8 @@ struct Sequence {
   TokenId due_token = kNoToken;   // if set, the rule's state behind this token is being found, not what is allowed
   bool call_due;              // the content must begin with a call, and has not begun
   bool format_due;            // the content must begin with the format, or with a call, and has not begun
+  bool named_content = false; // a header of the content has been written that begins as calls do
+  bool marker_due = false;    // it has just held one: the next token tells a header from text
   const GrammarRef* after_call = nullptr;   // the grammar of a call that has ended: the turn ends or another call follows
   int spaces_after_call = 0;  // tokens of white space since
   std::optional<Clock::time_point> first_token_at;

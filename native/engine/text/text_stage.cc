@@ -330,6 +330,7 @@ size_t TextStage::skip_line_breaks(size_t limit) {
 void TextStage::emit(size_t length, Section section, PieceSink& sink) {
   if (skips_line_breaks_) length -= skip_line_breaks(length);
   if (length == 0) return;
+  has_content_ |= section == Section::kContent;
   const size_t first = first_token_;
   while (first_token_ < token_starts_.size() && token_starts_[first_token_] < released_ + length) ++first_token_;
   const size_t n = first_token_ - first;

@@ -90,6 +90,8 @@ class TextStage {
     return bans.content;
   }
   // Whether of the open call nothing was read but its marker, which is spelled.
+  // Some of the content has been told.
+  bool has_content() const { return has_content_; }
   bool at_open_end() const { return phase_ == Phase::kCall && at_open_end_; }
   // Whether this token, were it the next, would decide an undecided beginning for content.
   bool would_begin_content(TokenId token, std::string_view bytes) const;
@@ -139,6 +141,7 @@ class TextStage {
   TextPattern call_open_text_, call_close_text_;   // empty unless found by spelling
   bool only_at_start_ = false;         // a call opens there or nowhere
   bool call_held_ = false;             // of the open call no close marker is looked for
+  bool has_content_ = false;
   bool at_open_end_ = false;
   bool at_start_ = false;              // of such content all is white space, or the marker as far as it is read
   Utf8Stream utf8_;

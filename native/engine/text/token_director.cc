@@ -121,6 +121,17 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
   return Outcome::kOk;
 }
 
+void TokenDirector::settle_marker(Sequence& sequence, TokenId token, PieceSink& sink) {
+  if (!std::exchange(sequence.marker_due, false)) return;
+  const CallParams& calls = sequence.request.params.calls;
+  if (std::ranges::any_of(calls.prefixes, [&](const auto& prefix) { return prefix.front() == token; })) {
+    sequence.script.start(calls.prefixes);
+    sequence.script_rules = &sequence.request.call_rules.prefixes;
+  } else {
+    sequence.text.close_call(sink);
+  }
+}
+
 bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {
   sequence.script.advance(token);
   if (sequence.script.active()) return false;
@@ -134,6 +145,7 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
       (rules == &of_calls.starts && completed == of_calls.start_answer)) {
     sequence.text.release_call();
     sequence.text.close_call(sink);
+    sequence.named_content = true;
     return false;
   }
   if (rules == nullptr || rules->empty()) return false;
@@ -180,6 +192,9 @@ void TokenDirector::follow(Sequence& sequence, TokenId token, const Before& befo
   const GenerationRequest& params = sequence.request.params;
   const bool opens = params.calls.open.token == kNoToken ? sequence.text.at_open_end() : token == params.calls.open.token;
   if (opens && sequence.text.in_call() && !before.in_call && !sequence.rule.active()) {
+    const bool in_answer = sequence.named_content || sequence.text.has_content();
+    sequence.marker_due = in_answer && !params.calls.answer.empty() && params.calls.open.token == kNoToken;
+    if (sequence.marker_due) return;
     sequence.script.start(params.calls.prefixes);
     sequence.script_rules = &sequence.request.call_rules.prefixes;
   } else if (before.in_reasoning && !before.scripted && (sequence.call_due || sequence.format_due) &&

@@ -33,6 +33,9 @@ class TokenDirector {
   // A token that no script has asked for, and that is about to be the sequence's newest: where it leads. kFailed: a grammar
   // has outgrown its limits; kSpent: this thread has none of its time left for that, and nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
+  // A token that no script has asked for, before read(): behind a marker within content that has a header of its own, one that
+  // begins a header begins its script; with any other the marker was text.
+  static void settle_marker(Sequence& sequence, TokenId token, PieceSink& sink);
   // Its text has been pushed: a script goes on. True if the turn ends with it.
   static bool advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink);
   // A rule has come to its end. True if the turn ends with it.

@@ -183,10 +183,11 @@ Result<std::unique_ptr<GgufFile>> AssembledFile::build() && {
 void AssembledFile::quantize(GgufFile& file, TensorType type, int threads) {
   file.threads_ = std::max(threads, 1);
   for (GgufTensor& tensor : file.tensors_) {
-    if (traits_of(tensor.type).block_values != 1 || tensor.n_dims < 2 || tensor.name.ends_with(".bias") ||
+    if (!is_float(tensor.type) || tensor.n_dims < 2 || tensor.name.ends_with(".bias") ||
         tensor.name.ends_with("ffn_gate_inp.weight"))
       continue;
     if (type == TensorType::kF8E4M3) {
+      if (tensor.type == TensorType::kF8Scaled) tensor.type = tensor.source->maker->float_type();
       tensor.fp8 = true;
       continue;
     }

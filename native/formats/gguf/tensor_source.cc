@@ -25,6 +25,19 @@ size_t bytes_of_row(const TensorSource& source) {
   return static_cast<size_t>(source.cols) * static_cast<size_t>(traits_of(source.type).block_bytes);
 }
 
+// As F32, F16 or BF16.
+void write_floats(const std::vector<float>& values, int64_t count, TensorType type, std::byte* out) {
+  if (type == TensorType::kF32) {
+    std::memcpy(out, values.data(), static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i, out += sizeof(uint16_t)) {
+    const float value = values[static_cast<size_t>(i)];
+    const uint16_t bits = type == TensorType::kF16 ? float_to_half(value) : float_to_bfloat16(value);
+    std::memcpy(out, &bits, sizeof bits);
+  }
+}
+
 class Reader {
  public:
   Reader(const TensorSource& source, TensorType type)
@@ -56,7 +69,8 @@ class Reader {
         source_.maker->store(first + done, rows, out);
       } else {
         source_.maker->make(first + done, rows, values.data());
-        quantize(type_, values.data(), rows * source_.cols, out);
+        traits_of(type_).block_values == 1 ? write_floats(values, rows * source_.cols, type_, out)
+                                           : quantize(type_, values.data(), rows * source_.cols, out);
       }
       out += static_cast<size_t>(rows) * stored_row_bytes();
     }
@@ -116,11 +130,7 @@ void RowMaker::store(int64_t first, int64_t count, std::byte* out) const {
   if (type == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
   std::vector<float> values(static_cast<size_t>(count * cols()));
   make(first, count, values.data());
-  for (const float value : values) {
-    const uint16_t bits = type == TensorType::kF16 ? float_to_half(value) : float_to_bfloat16(value);
-    std::memcpy(out, &bits, sizeof bits);
-    out += sizeof bits;
-  }
+  write_floats(values, count * cols(), type, out);
 }
 
 std::vector<std::span<const std::byte>> TensorSource::places() const {
@@ -141,7 +151,8 @@ bool can_store(const TensorSource& source, TensorType type) {
   if (source.maker != nullptr && type == source.type) return source.cols % traits_of(type).block_values == 0;
   if (source.type == TensorType::kMXFP4)
     return type == source.type && source.cols % 32 == 0 && source.parts.size() == 1;
-  if (traits_of(source.type).block_values != 1) return false;
+  if (source.maker != nullptr && source.type == TensorType::kF8Scaled && type == source.maker->float_type()) return true;
+  if (!is_float(source.type)) return false;
   return type == source.type ||
          (can_quantize(type) && source.cols % traits_of(type).block_values == 0);
 }

@@ -27,6 +27,10 @@ class RowMaker {
   virtual void store(int64_t first, int64_t count, std::byte* out) const;
   // Appends where its bytes lie.
   virtual void add_places(std::vector<std::span<const std::byte>>& places) const = 0;
+  // A type of floats (F32, F16, BF16) that holds every value as it is: for those who do not have exact_type().
+  virtual TensorType float_type() const { return traits_of(exact_type()).block_values == 1 ? exact_type() : TensorType::kF32; }
+  // By what the values that store() writes are multiplied to be these: a scale of the whole matrix, kept beside it.
+  virtual float factor() const { return 1; }
 };
 
 // Rows of `cols` values of `type` (F32, F16 or BF16), the parts one below the other; or of MXFP4 as checkpoints keep it,

@@ -248,6 +248,17 @@ void decode_q6_k(Bytes block, float* out) {
 
 }  // namespace
 
+namespace {
+
+// A scale, then 128 codes. Rounded once.
+void decode_f8_scaled(Bytes block, float* out) {
+  float scale;
+  std::memcpy(&scale, block, sizeof scale);
+  for (int i = 0; i < 128; ++i) out[i] = e4m3_to_float(block[4 + i]) * scale;
+}
+
+}  // namespace
+
 const TensorTypeTraits* tensor_type_traits(uint32_t type) {
   for (const NamedTraits& entry : kSupported)
     if (static_cast<uint32_t>(entry.type) == type) return &entry.traits;
@@ -293,6 +304,7 @@ void dequantize(TensorType type, const void* data, int64_t count, float* out) {
     case TensorType::kF8E4M3:
       for (int64_t i = 0; i < count; ++i) out[i] = e4m3_to_float(bytes[i]);
       return;
+    case TensorType::kF8Scaled: return blocks(decode_f8_scaled);
     case TensorType::kQ8_0: return blocks(decode_q8_0);
     case TensorType::kQ4_0: return blocks(decode_q4_0);
     case TensorType::kQ4_1: return blocks(decode_q4_1);

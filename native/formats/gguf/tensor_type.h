@@ -36,8 +36,10 @@ enum class TensorType : uint32_t {
   kTQ2_0 = 35,
   kMXFP4 = 39,
   kNVFP4 = 40,
-  // Of no GGUF file: codes of base/float8.h, whose scales are kept apart from them.
+  // Of no GGUF file: codes of base/float8.h, whose scales are kept apart from them;
   kF8E4M3 = 0xf8e4,
+  // and blocks of 128 of them behind a scale in binary32, as folders are read.
+  kF8Scaled = 0xf8e5,
 };
 
 // What the 16 codes of IQ4_NL and IQ4_XS stand for: levels denser around zero than at the ends.
@@ -68,10 +70,13 @@ struct TensorTypeTraits {
 
 // Null if `type` is not one of GGUF's among the above. Any 32-bit number may be passed.
 const TensorTypeTraits* tensor_type_traits(uint32_t type);
-inline constexpr TensorTypeTraits kF8E4M3Traits = {"F8_E4M3", 1, 1};
+inline constexpr TensorTypeTraits kF8E4M3Traits = {"F8_E4M3", 1, 1}, kF8ScaledTraits = {"F8_E4M3_128", 128, 132};
 inline const TensorTypeTraits& traits_of(TensorType type) {
-  return type == TensorType::kF8E4M3 ? kF8E4M3Traits : *tensor_type_traits(static_cast<uint32_t>(type));
+  if (type == TensorType::kF8E4M3) return kF8E4M3Traits;
+  return type == TensorType::kF8Scaled ? kF8ScaledTraits : *tensor_type_traits(static_cast<uint32_t>(type));
 }
+// Whether it holds floats that quantize() may store as another type: what a checkpoint has in FP8 is no worse than that.
+inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 
 // The name the GGUF specification gives a type number, known to this build or not ("IQ2_XS", "unknown").
 // Used in messages; the returned view is static.

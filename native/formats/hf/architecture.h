@@ -17,6 +17,7 @@ enum class Family : uint8_t {
   kGemma4,
   kDeltaNet,        // Qwen3-Next and 3.5
   kLatents,         // DeepSeek V2 and what follows it
+  kBlocks,          // DeepSeek V4
   kNemotron,
   kGraniteHybrid,
   kFalconH1,
@@ -40,6 +41,14 @@ enum class Variant : uint8_t {
 // What a YaRN scaling's mscale_all_dim is in GGUF: see YarnLog (model/rope_frequencies.h).
 enum class YarnScale : uint8_t { kNone, kTenth, kWhole };
 
+// Where checkpoints have the layers that guess tokens.
+enum class Guesses : uint8_t {
+  kNone,
+  kLeftOut,   // behind the network's; not read
+  kBehind,    // likewise, and read
+  kMtp,       // below "mtp." or "model.mtp.", with numbers of their own
+};
+
 struct Architecture {
   std::string_view name;          // config.json's "architectures"
   std::string_view gguf;          // general.architecture
@@ -49,8 +58,8 @@ struct Architecture {
   bool norms_from_one = false;    // norm weights are stored less one
   std::string_view second_norm = "ffn_norm";   // GGUF's name of post_attention_layernorm
   Activation activation = Activation::kSilu;
-  bool guess_layers = false;      // further layers that guess tokens may follow, as many as `guess_key` says; else left out
-  std::string_view guess_key = {};
+  Guesses guesses = Guesses::kNone;
+  std::string_view guess_key = {};   // how many of them there are; nothing: as many as the folder has
   bool window_pattern = false;    // GGUF says layer by layer which have a window
   YarnScale yarn_scale = YarnScale::kNone;
   double rms_eps = 1e-6;          // as all below, where the checkpoint does not say

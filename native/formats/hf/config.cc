@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "formats/gguf/parser.h"
+#include "formats/hf/guess_tensors.h"
 #include "formats/hf/translation.h"
 
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostGuessLayers = 16;
 constexpr int64_t kBoundlessContext = 1 << 20;   // of networks whose state does not grow
 
 // What `name` is in the text part, or in the whole.
@@ -110,7 +110,7 @@ void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
       t.fail(value.unsupported("is set, which is not computed"));
-  if (t.number("swiglu_limit", 7) != 7) t.fail(t.find("swiglu_limit").unsupported("is not 7"));
+  if (t.architecture().family != Family::kBlocks && t.number("swiglu_limit", 7) != 7) t.fail(t.find("swiglu_limit").unsupported("is not 7"));
   if (t.boolean("norm_head", false)) t.fail(t.find("norm_head").unsupported("is true, which is not computed"));
 }
 
@@ -132,7 +132,7 @@ void check_unrotated_layers(Translation& t) {
 
 }  // namespace
 
-Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
+Result<Config> translate_config(const JsonValue& config, const std::vector<Safetensor>& tensors, AssembledFile& file) {
   auto architecture = read_architecture(config);
   if (!architecture) return architecture.error();
   Translation t(config, **architecture, file);
@@ -153,6 +153,13 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   } else {
     result.layers = t.needed({"num_hidden_layers", "num_layers"});
   }
+  if ((*architecture)->guesses != Guesses::kNone) {
+    const JsonValue stated = t.find((*architecture)->guess_key);
+    const auto count = stated.exists() ? std::optional(t.take(stated.integer(0, kMost), int64_t{0})) : std::nullopt;
+    result.guess_layers = count_guess_layers(tensors, (*architecture)->guesses, result.layers, count);
+  }
+  out.integer(t.key("block_count"), static_cast<uint64_t>(result.layers + result.guess_layers));
+  if (result.guess_layers > 0) out.integer(t.key("nextn_predict_layers"), static_cast<uint64_t>(result.guess_layers));
   const bool attends = (*architecture)->family != Family::kMamba2;
   result.heads = attends ? t.needed({"num_attention_heads"}) : 0;
   result.kv_heads = t.integer("num_key_value_heads", t.integer("num_attention_groups", result.heads));
@@ -166,8 +173,6 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
   size("context_length", context);
   size("embedding_length", embedding);
-  if (const std::string_view guesses = (*architecture)->guess_key; !guesses.empty())
-    result.guess_layers = t.take(t.find(guesses).integer(0, kMostGuessLayers), int64_t{0});
   if (!out.has(t.key("feed_forward_length")))
     size("feed_forward_length", t.needed({"intermediate_size", "moe_intermediate_size"}));
   size("attention.head_count", result.heads);
@@ -183,7 +188,7 @@ Result<Config> translate_config(const JsonValue& config, AssembledFile& file) {
   check_activation(t);
   check_unused(t);
   if (attends) translate_rope(t, context, full_head_dim);
-  if (has_windows(**architecture)) translate_windows(t, result.layers);
+  if (has_windows(**architecture)) translate_windows(t, result);
   translate_experts(t, result);
   check_unrotated_layers(t);
   translate_scales(t, result.layers, embedding);

@@ -9,6 +9,7 @@
 #include "formats/hf/architecture.h"
 #include "formats/hf/json_file.h"
 #include "formats/hf/quantization.h"
+#include "formats/hf/safetensors.h"
 
 namespace monolith::hf {
 
@@ -39,7 +40,7 @@ struct Config {
   bool tied = false;   // no output matrix of its own
   int64_t table_rows = 0;   // of the embedding table, where it has some that no token uses; 0: all
   int64_t streams = 1;      // residual streams
-  int64_t guess_layers = 0; // behind `layers`, read as well where the folder has them
+  int64_t guess_layers = 0; // behind `layers`, of those that the folder has
   DeltaNetHeads delta_net = {};
   LatentHeads latents = {};
   StateSpace state_space = {};
@@ -47,9 +48,9 @@ struct Config {
   Quantization quantization = {};
 };
 
-// Adds the architecture's keys to `file`, and the RoPE factors that some architectures keep as tensors. Errors name
-// the key: kInvalidFile, or kUnsupported for architectures, activations, RoPE scalings and quantized checkpoints
-// that are not translated.
-Result<Config> translate_config(const JsonValue& config, AssembledFile& file);
+// Adds the architecture's keys to `file`, and the RoPE factors that some architectures keep as tensors. `tensors`: the
+// folder's, of whose names it asks which layers guess. Errors name the key: kInvalidFile, or kUnsupported for architectures,
+// activations, RoPE scalings and quantized checkpoints that are not translated.
+Result<Config> translate_config(const JsonValue& config, const std::vector<Safetensor>& tensors, AssembledFile& file);
 
 }  // namespace monolith::hf

@@ -31,9 +31,9 @@ void translate_router(Translation& t, int64_t layers) {
   }
   t.copy_number("routed_scaling_factor", "expert_weights_scale");
   if (const JsonValue score = t.first_of({"scoring_func", "score_function", "moe_router_activation_func"}); score.exists()) {
-    if (score.text() != "softmax" && score.text() != "sigmoid")
-      t.fail(score.unsupported("is " + quoted(score.text()) + ", which is not computed (known: softmax, sigmoid)"));
-    out.integer(t.key("expert_gating_func"), score.text() == "sigmoid" ? 2 : 1);
+    if (score.text() != "softmax" && score.text() != "sigmoid" && score.text() != "sqrtsoftplus")
+      t.fail(score.unsupported("is " + quoted(score.text()) + ", which is not computed (known: softmax, sigmoid, sqrtsoftplus)"));
+    out.integer(t.key("expert_gating_func"), score.text() == "sigmoid" ? 2 : score.text() == "softmax" ? 1 : 4);
   } else if (!t.architecture().router.empty()) {
     out.integer(t.key("expert_gating_func"), t.architecture().router == "sigmoid" ? 2 : 1);
   }

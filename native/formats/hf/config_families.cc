@@ -145,9 +145,9 @@ void translate_gemma3n(Translation& t, Config& config) {
 void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"), bases = t.find("rope_theta");
   const JsonValue other = t.find("attention_other_setting");
-  const auto layers = static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kMostLayers));
-  if (types.items().size() < layers || config.layers > kMostLayers)
+  if (static_cast<int64_t>(types.items().size()) < config.layers || config.layers > kMostLayers)
     return t.fail(types.invalid("has not one name for each layer"));
+  const auto layers = static_cast<size_t>(config.layers + config.guess_layers);   // of the latter it may be silent
   const auto own = [&](std::string_view name, int64_t usual) {
     return static_cast<int32_t>(std::min<int64_t>(t.take(other[name].integer(1, kMostHeads), usual), kMostHeads));
   };
@@ -267,6 +267,10 @@ void translate_mimo2(Translation& t, const Config& config) {
     windowed.push_back(t.take(pattern.item(i).integer(0, 1), int64_t{0}) == 1);
     kv_heads.push_back(windowed.back() ? own : static_cast<int32_t>(config.kv_heads));
   }
+  for (int64_t i = 0; i < config.guess_layers; ++i) {   // they all have a window
+    windowed.push_back(true);
+    kv_heads.push_back(own);
+  }
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
   t.out().integer(t.key("attention.sliding_window"), static_cast<uint64_t>(t.needed({"sliding_window", "sliding_window_size"})));
@@ -279,6 +283,34 @@ void translate_mimo2(Translation& t, const Config& config) {
         std::pair{"swa_v_head_dim", "v_head_dim"}})
     if (t.find(windows).exists() && t.integer(windows, 0) != t.integer(all, 0))
       t.fail(t.find(windows).unsupported("is not '" + std::string(all) + "'"));
+}
+
+// DeepSeek V4: a window, and blocks of positions behind it; several residual streams that are mixed.
+void translate_blocks(Translation& t, const Config& config) {
+  const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
+  size("rope.dimension_count", t.needed({"qk_rope_head_dim"}));
+  size("attention.q_lora_rank", t.needed({"q_lora_rank"}));
+  size("attention.sliding_window", t.needed({"sliding_window"}));
+  size("attention.output_group_count", t.needed({"o_groups"}));
+  size("attention.output_lora_rank", t.needed({"o_lora_rank"}));
+  t.out().number(t.key("attention.compress_rope_freq_base"), t.needed_number("compress_rope_theta"));
+  put_index(t, config);
+  size("hyper_connection.count", t.needed({"hc_mult"}));
+  size("hyper_connection.sinkhorn_iterations", t.needed({"hc_sinkhorn_iters"}));
+  t.out().number(t.key("hyper_connection.epsilon"), t.needed_number("hc_eps"));
+  size("hash_layer_count", t.integer("num_hash_layers", 0));
+  const JsonValue ratios = t.find("compress_ratios");   // of layers that guess, too
+  if (static_cast<int64_t>(ratios.items().size()) < config.layers || config.layers > kMostLayers)
+    return t.fail(ratios.invalid("has not one number for each layer"));
+  std::vector<int32_t> blocks;
+  for (size_t i = 0; i < static_cast<size_t>(config.layers); ++i)
+    blocks.push_back(static_cast<int32_t>(t.take(ratios.item(i).integer(0, INT32_MAX), int64_t{0})));
+  t.out().integers(t.key("attention.compress_ratios"), blocks);
+  const std::vector<float> limits(static_cast<size_t>(config.layers), static_cast<float>(t.needed_number("swiglu_limit")));
+  t.out().numbers(t.key("swiglu_clamp_exp"), limits);
+  t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
+  if (const JsonValue kinds = t.find("rope_parameters")["main"]; kinds.exists())
+    t.fail(kinds.unsupported("is of some layers only: 'rope_theta', 'compress_rope_theta' and 'rope_scaling' are read"));
 }
 
 // What it leaves out is the model's, which the folder does not know. Tokens are told by how far they are from their rows.
@@ -304,6 +336,7 @@ int64_t translate_family(Translation& t, Config& config, int64_t embedding, int6
     case Family::kPlain: translate_plain(t, config); break;
     case Family::kGemma4: return translate_gemma4(t, config, head_dim);
     case Family::kLatents: return translate_latents(t, config);
+    case Family::kBlocks: translate_blocks(t, config); break;
     case Family::kDeltaNet: translate_delta_nets(t, config); break;
     case Family::kLlama4: translate_llama4(t, config); break;
     case Family::kMiMo2: translate_mimo2(t, config); break;

@@ -34,14 +34,34 @@ std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) 
   return windowed;
 }
 
-void translate_windows(Translation& t, int64_t layers) {
+namespace {
+
+// And of the layers behind them that guess: as "mtp_layer_types" has it, or as the first ones (vLLM's exaone_moe.py).
+void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowed) {
+  const JsonValue types = t.find("mtp_layer_types"), sizes = t.find("mtp_sliding_windows");
+  for (int64_t i = 0; i < count; ++i) {
+    const JsonValue type = types.item(static_cast<size_t>(i)), size = sizes.item(static_cast<size_t>(i));
+    const bool stated = type.exists();
+    windowed.push_back(stated ? type.text() == "sliding_attention" : windowed[static_cast<size_t>(i)]);
+    if (stated && !windowed.back() && type.text() != "full_attention")
+      t.fail(type.unsupported("is " + quoted(type.text()) + ", which is not computed"));
+    if (windowed.back() && size.exists() && t.take(size.integer(0, kMost), int64_t{0}) != t.integer("sliding_window", 0))
+      t.fail(size.unsupported("is not 'sliding_window'"));
+  }
+}
+
+}  // namespace
+
+void translate_windows(Translation& t, const Config& config) {
+  const int64_t layers = config.layers;
   const bool optional = t.architecture().gguf.starts_with("qwen");   // states a size and whether it is used
   if (optional && !t.boolean("use_sliding_window", false)) return;
   if (t.integer("sliding_window", 1) == 0 || layers > kMostLayers) return;
-  const auto windowed = windowed_layers(t, static_cast<size_t>(layers));
+  auto windowed = windowed_layers(t, static_cast<size_t>(layers));
   if (windowed) {
     const auto n = std::ranges::count(*windowed, true);
     if (n == 0) return;
+    if (config.guess_layers > 0) add_guess_windows(t, std::min(config.guess_layers, layers), *windowed);
     if (t.architecture().window_pattern)
       t.out().booleans(t.key("attention.sliding_window_pattern"), *windowed);
     else if (n != layers)

@@ -41,18 +41,18 @@ Status add_chat_template(const std::string& folder, const JsonValue& settings, A
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
-  AssembledFile file;
-  auto translated = translate_config(config->root(), file);
-  if (!translated) return translated.error();
-
-  auto shards = open_shards(folder);
-  if (!shards) return shards.error();
+  auto shards = open_shards(folder);   // whose error comes after those of config.json
   std::vector<MappedFile> mapped;
   std::vector<Safetensor> tensors;
-  for (Shard& shard : *shards) {
+  for (size_t i = 0; shards && i < shards->size(); ++i) {
+    Shard& shard = (*shards)[i];
     std::move(shard.tensors.begin(), shard.tensors.end(), std::back_inserter(tensors));
     mapped.push_back(std::move(shard.file));
   }
+  AssembledFile file;
+  auto translated = translate_config(config->root(), tensors, file);
+  if (!translated) return translated.error();
+  if (!shards) return shards.error();
   if (Status status = join_quantized(translated->quantization, tensors); !status) return status.error();
   const auto table_rows = translate_tensors(tensors, *translated, file);
   if (!table_rows) return table_rows.error();

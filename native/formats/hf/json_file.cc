@@ -60,7 +60,7 @@ std::span<const JsonId> JsonValue::items() const {
 }
 
 JsonValue JsonValue::item(size_t i) const {
-  return {document_, items()[i], file_, path_ + "[" + std::to_string(i) + "]"};
+  return {document_, i < items().size() ? items()[i] : kNoJson, file_, path_ + "[" + std::to_string(i) + "]"};
 }
 
 std::span<const JsonDocument::Member> JsonValue::members() const {

@@ -43,7 +43,7 @@ class JsonValue {
   JsonValue operator[](std::string_view name) const;
   // Of an array; none if it is no array.
   std::span<const JsonId> items() const;
-  JsonValue item(size_t i) const;
+  JsonValue item(size_t i) const;   // absent behind the last
   std::span<const JsonDocument::Member> members() const;
   JsonValue at(JsonId id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
 

@@ -95,9 +95,12 @@ class Joiner {
         take(&weight);
         return {};
       }
+    const std::string stem = weight.name.substr(0, weight.name.rfind('.'));
+    if ((weight.type == "I8" || weight.type == "U8") && weight.name.ends_with(".weight")) return join_mxfp4(weight, stem);
     if (weight.type != "F8_E4M3") return {};
     const Safetensor* scale = find(weight.name + "_scale_inv");
     if (scale == nullptr) scale = find(weight.name + "_scale");
+    if (scale == nullptr) scale = find(stem + ".scale");   // DeepSeek V4
     if (scale == nullptr) return invalid(weight, "is without its " + quoted(weight.name + "_scale_inv"));
     const size_t n = weight.shape.size();
     if (n < 2 || n > 3 || std::ranges::any_of(weight.shape, [](int64_t length) { return length < 1; }))
@@ -136,6 +139,23 @@ class Joiner {
     weight.rows = matrices == 1 ? runs[0].of : joined_rows(std::move(runs));
     weight.data = {};
     take(scale);
+    return {};
+  }
+
+  // DeepSeek V4's experts: two E2M1 codes in a byte, the first lower, and a power of two for each 32.
+  Status join_mxfp4(Safetensor& codes, const std::string& stem) {
+    const auto scales = need(stem + ".scale", codes);
+    if (!scales) return scales.error();
+    if ((*scales)->type != "U8")
+      if (Status status = expect_type(**scales, "F8_E8M0"); !status) return status;
+    if (codes.shape.size() != 2 || codes.shape[0] < 1 || codes.shape[1] < 1 || codes.shape[1] % 16 != 0)
+      return invalid(codes, "has the shape " + shape_text(codes.shape) + ", which is no matrix of MXFP4");
+    const std::vector<int64_t> expected = {codes.shape[0], codes.shape[1] / 16};
+    if ((*scales)->shape != expected) return misfit(**scales, expected);
+    codes.rows = mxfp4_rows(codes.data, codes.shape[1] * 2, (*scales)->data);
+    codes.shape[1] *= 2;
+    codes.data = {};
+    take(*scales);
     return {};
   }
 

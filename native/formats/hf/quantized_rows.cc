@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/float8.h"
 #include "base/half.h"
@@ -31,16 +32,36 @@ class Fp8Rows final : public RowMaker {
  public:
   Fp8Rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols)
       : codes_(codes), cols_(cols), scales_(scales), block_rows_(block_rows), block_cols_(block_cols) {
-    bool exact = true;
-    for (int64_t row = 0; row < scales.rows && exact; ++row)
-      for (int64_t col = 0; col < scales.cols && exact; ++col) exact = is_moderate_power_of_two(scales.at(row, col));
-    type_ = exact ? TensorType::kBF16 : TensorType::kF32;
+    bool exact = true, moderate = true;
+    for (int64_t row = 0; row < scales.rows && moderate; ++row)
+      for (int64_t col = 0; col < scales.cols && moderate; ++col) {
+        const float scale = scales.at(row, col);
+        exact = exact && is_moderate_power_of_two(scale);
+        moderate = std::fabs(scale) < kMostScale;
+      }
+    float_type_ = exact && moderate ? TensorType::kBF16 : TensorType::kF32;
+    const bool whole = cols % kStored == 0 && (block_cols % kStored == 0 || block_cols >= cols);
+    type_ = whole && moderate ? TensorType::kF8Scaled : float_type_;
     for (int code = 0; code < 256; ++code) values_[code] = e4m3_to_float(static_cast<uint8_t>(code));
   }
 
   int64_t rows() const override { return static_cast<int64_t>(codes_.size()) / cols_; }
   int64_t cols() const override { return cols_; }
   TensorType exact_type() const override { return type_; }
+  TensorType float_type() const override { return float_type_; }
+  // What is no number makes its block so: products of the row are none either way.
+  void store(int64_t first, int64_t count, std::byte* out) const override {
+    if (type_ != TensorType::kF8Scaled) return RowMaker::store(first, count, out);
+    for (int64_t row = first; row < first + count; ++row) {
+      const std::byte* codes = codes_.data() + row * cols_;
+      for (int64_t begin = 0; begin < cols_; begin += kStored, codes += kStored) {
+        const bool numbers = std::none_of(codes, codes + kStored, [](std::byte code) { return (code & std::byte{0x7f}) == std::byte{0x7f}; });
+        const float scale = numbers ? scales_.at(row / block_rows_, begin / block_cols_) : std::numeric_limits<float>::quiet_NaN();
+        std::memcpy(out, &scale, sizeof scale);
+        out = std::copy_n(codes, kStored, out + sizeof scale);
+      }
+    }
+  }
   void make(int64_t first, int64_t count, float* out) const override {
     for (int64_t row = first; row < first + count; ++row) {
       const std::byte* const codes = codes_.data() + row * cols_;
@@ -60,17 +81,41 @@ class Fp8Rows final : public RowMaker {
   std::span<const std::byte> codes_;
   int64_t cols_;
   ScaleGrid scales_;
+  static constexpr int64_t kStored = 128;
+  static constexpr float kMostScale = 0x1p100f;
+
   int64_t block_rows_, block_cols_;
-  TensorType type_;
+  TensorType type_, float_type_;
   float values_[256];
 };
 
 class Fp4Rows final : public RowMaker {
  public:
-  explicit Fp4Rows(const Fp4Matrix& matrix) : m_(matrix) {}
+  explicit Fp4Rows(const Fp4Matrix& matrix) : m_(matrix) {
+    const float factor = m_.divides ? 1 / m_.factor : m_.factor;
+    const bool holds = m_.cols % kStored == 0 && std::isfinite(factor) &&
+                       std::ranges::all_of(m_.scales, [](std::byte scale) { return static_cast<uint8_t>(scale) < kE4m3Nan; });
+    type_ = holds ? TensorType::kNVFP4 : TensorType::kF32;
+    factor_ = holds ? factor : 1;
+  }
 
   int64_t rows() const override { return static_cast<int64_t>(m_.codes.size()) * 2 / m_.cols; }
   int64_t cols() const override { return m_.cols; }
+  TensorType exact_type() const override { return type_; }
+  float factor() const override { return factor_; }
+  // Blocks of 64: four scales, then of each 16 values the first eight below the others.
+  void store(int64_t first, int64_t count, std::byte* out) const override {
+    if (type_ == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
+    const std::byte* codes = m_.codes.data() + first * m_.cols / 2;
+    const std::byte* scales = m_.scales.data() + first * m_.cols / kFp4Block;
+    const auto code = [&codes](int64_t i) { return i % 2 == 0 ? codes[i / 2] & std::byte{15} : codes[i / 2] >> 4; };
+    for (int64_t i = 0; i < count * m_.cols; i += kStored) {
+      out = std::copy_n(scales, kStored / kFp4Block, out);
+      scales += kStored / kFp4Block;
+      for (int64_t block = 0; block < kStored / kFp4Block; ++block, codes += kFp4Block / 2)
+        for (int64_t j = 0; j < kFp4Block / 2; ++j) *out++ = code(j) | code(j + kFp4Block / 2) << 4;
+    }
+  }
   void make(int64_t first, int64_t count, float* out) const override {
     const std::byte* codes = m_.codes.data() + first * m_.cols / 2;
     const std::byte* scales = m_.scales.data() + first * m_.cols / kFp4Block;
@@ -90,10 +135,46 @@ class Fp4Rows final : public RowMaker {
   }
 
  private:
-  static constexpr int64_t kFp4Block = 16;
+  static constexpr int64_t kFp4Block = 16, kStored = 64;
+  static constexpr uint8_t kE4m3Nan = 0x7f;   // from there on: that, and what is negative
   static float value(int code) { return 0.5f * static_cast<float>(kMxfp4Levels[code]); }
 
   Fp4Matrix m_;
+  TensorType type_;
+  float factor_;
+};
+
+class Mxfp4Rows final : public RowMaker {
+ public:
+  Mxfp4Rows(std::span<const std::byte> codes, int64_t cols, std::span<const std::byte> scales)
+      : codes_(codes), scales_(scales), cols_(cols) {}
+
+  int64_t rows() const override { return static_cast<int64_t>(codes_.size()) * 2 / cols_; }
+  int64_t cols() const override { return cols_; }
+  TensorType exact_type() const override { return TensorType::kMXFP4; }
+  void make(int64_t first, int64_t count, float* out) const override {
+    std::vector<std::byte> blocks(static_cast<size_t>(count * cols_ / kBlock * traits_of(TensorType::kMXFP4).block_bytes));
+    store(first, count, blocks.data());
+    dequantize(TensorType::kMXFP4, blocks.data(), count * cols_, out);
+  }
+  // The exponent, then the first sixteen below the others.
+  void store(int64_t first, int64_t count, std::byte* out) const override {
+    const std::byte* codes = codes_.data() + first * cols_ / 2;
+    const std::byte* scale = scales_.data() + first * cols_ / kBlock;
+    const auto code = [&codes](int i) { return i % 2 == 0 ? codes[i / 2] & std::byte{15} : codes[i / 2] >> 4; };
+    for (int64_t i = 0; i < count * cols_; i += kBlock, codes += kBlock / 2) {
+      *out++ = *scale++;
+      for (int j = 0; j < kBlock / 2; ++j) *out++ = code(j) | code(j + kBlock / 2) << 4;
+    }
+  }
+  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+    places.push_back(codes_);
+    places.push_back(scales_);
+  }
+
+ private:
+  std::span<const std::byte> codes_, scales_;
+  int64_t cols_;
 };
 
 class IntegerRows final : public RowMaker {
@@ -257,6 +338,10 @@ Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& s
 }
 
 Rows fp4_rows(const Fp4Matrix& matrix) { return std::make_shared<Fp4Rows>(matrix); }
+
+Rows mxfp4_rows(std::span<const std::byte> codes, int64_t cols, std::span<const std::byte> scales) {
+  return std::make_shared<Mxfp4Rows>(codes, cols, scales);
+}
 
 Rows integer_rows(const IntegerMatrix& matrix) { return std::make_shared<IntegerRows>(matrix); }
 

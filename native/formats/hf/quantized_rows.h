@@ -19,12 +19,14 @@ struct ScaleGrid {
   float at(int64_t row, int64_t col) const;
 };
 
-// E4M3 codes of `cols` a row, each times the scale of its block of block_rows x block_cols: the product in float32, which
-// BF16 holds where all scales are powers of two of moderate size, and F32 otherwise.
+// E4M3 codes of `cols` a row, each times the scale of its block of block_rows x block_cols: the product in float32.
+// F8_E4M3_128 holds codes and scales where rows are whole blocks of 128 within those of the scales and no scale is extreme;
+// otherwise BF16 holds the products if all scales are powers of two of moderate size, else F32.
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows, int64_t block_cols);
 
 // E2M1 codes of `cols` a row, two in a byte, the first lower, each times a step: the E4M3 scale of its block of 16 times
-// `factor`, or over it. F32.
+// `factor`, or over it. NVFP4 holds codes and scales where rows are whole blocks of 64 and no scale is negative or no number,
+// with factor() beside them; F32 the products.
 struct Fp4Matrix {
   int64_t cols = 0;
   std::span<const std::byte> codes, scales;
@@ -32,6 +34,8 @@ struct Fp4Matrix {
   bool divides = false;
 };
 Rows fp4_rows(const Fp4Matrix& matrix);
+// E2M1 codes of `cols` a row, packed likewise, each times the power of two (E8M0) of its block of 32: MXFP4 holds them.
+Rows mxfp4_rows(std::span<const std::byte> codes, int64_t cols, std::span<const std::byte> scales);
 
 // Integers of 4 or 8 bits, each less the zero of its group of inputs, times the group's scale.
 struct IntegerMatrix {

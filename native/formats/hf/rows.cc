@@ -39,13 +39,24 @@ class PlainRows final : public RowMaker {
 
 class JoinedRows final : public RowMaker {
  public:
-  explicit JoinedRows(std::vector<Run> runs) : runs_(std::move(runs)) {
-    for (const Run& run : runs_) ends_.push_back(rows() + run.count);
+  JoinedRows(std::vector<Run> runs, bool stacked) : runs_(std::move(runs)), factor_(stacked ? 1 : runs_.front().of->factor()) {
+    type_ = runs_.front().of->exact_type();
+    for (const Run& run : runs_) {
+      ends_.push_back(rows() + run.count);
+      if (!stacked && run.of->factor() != factor_) type_ = TensorType::kF32;
+    }
+    if (type_ == TensorType::kF32) factor_ = 1;
   }
 
   int64_t rows() const override { return ends_.empty() ? 0 : ends_.back(); }
   int64_t cols() const override { return runs_.front().of->cols(); }
-  TensorType exact_type() const override { return runs_.front().of->exact_type(); }
+  TensorType exact_type() const override { return type_; }
+  TensorType float_type() const override {
+    const TensorType first = runs_.front().of->float_type();
+    const bool alike = std::ranges::all_of(runs_, [first](const Run& run) { return run.of->float_type() == first; });
+    return alike ? first : TensorType::kF32;
+  }
+  float factor() const override { return factor_; }
   void make(int64_t first, int64_t count, float* out) const override {
     each(first, count, [&](const RowMaker& of, int64_t from, int64_t n) {
       of.make(from, n, out);
@@ -53,6 +64,7 @@ class JoinedRows final : public RowMaker {
     });
   }
   void store(int64_t first, int64_t count, std::byte* out) const override {
+    if (type_ == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
     const size_t row = stored_bytes(exact_type(), cols());
     each(first, count, [&](const RowMaker& of, int64_t from, int64_t n) {
       of.store(from, n, out);
@@ -83,6 +95,8 @@ class JoinedRows final : public RowMaker {
 
   std::vector<Run> runs_;
   std::vector<int64_t> ends_;
+  float factor_;
+  TensorType type_;
 };
 
 // What is made of another matrix.
@@ -91,6 +105,7 @@ class Derived : public RowMaker {
   explicit Derived(Rows of) : of_(std::move(of)) {}
   int64_t rows() const override { return of_->rows(); }
   int64_t cols() const override { return of_->cols(); }
+  float factor() const override { return exact_type() == of_->exact_type() ? of_->factor() : 1; }
   void add_places(std::vector<std::span<const std::byte>>& places) const override { of_->add_places(places); }
 
  protected:
@@ -103,6 +118,7 @@ class Derived : public RowMaker {
 class PickedRows final : public Derived {
  public:
   PickedRows(Rows of, std::vector<int32_t> order) : Derived(std::move(of)), order_(std::move(order)) {}
+  TensorType float_type() const override { return of().float_type(); }
 
   int64_t rows() const override { return static_cast<int64_t>(order_.size()); }
   TensorType exact_type() const override { return of().exact_type(); }
@@ -144,8 +160,9 @@ class MovedColumns final : public Derived {
   // Blocks of a quantized type move whole, or the values alone do.
   TensorType exact_type() const override {
     const TensorType type = of().exact_type();
-    return width_ % traits_of(type).block_values == 0 ? type : TensorType::kF32;
+    return width_ % traits_of(type).block_values == 0 ? type : type == TensorType::kF8Scaled ? of().float_type() : TensorType::kF32;
   }
+  TensorType float_type() const override { return of().float_type(); }
   void make(int64_t first, int64_t count, float* out) const override {
     std::vector<float> values(static_cast<size_t>(count * cols()));
     of().make(first, count, values.data());
@@ -153,7 +170,7 @@ class MovedColumns final : public Derived {
   }
   void store(int64_t first, int64_t count, std::byte* out) const override {
     const TensorType type = exact_type();
-    if (type != of().exact_type()) return make(first, count, reinterpret_cast<float*>(out));
+    if (type != of().exact_type()) return RowMaker::store(first, count, out);
     std::vector<std::byte> stored(static_cast<size_t>(count) * stored_bytes(type, cols()));
     of().store(first, count, stored.data());
     move(stored.data(), count, stored_bytes(type, width_), out);
@@ -180,7 +197,8 @@ class TransposedHeads final : public Derived {
   int64_t rows() const override { return heads_ * of().cols(); }
   int64_t cols() const override { return count_; }
   TensorType exact_type() const override {
-    return is_plain(of().exact_type()) ? of().exact_type() : TensorType::kF32;
+    const TensorType type = of().exact_type();
+    return is_plain(type) ? type : type == TensorType::kF8Scaled ? of().float_type() : TensorType::kF32;
   }
   void make(int64_t first, int64_t count, float* out) const override {
     const int64_t columns = of().cols();
@@ -233,7 +251,12 @@ Rows plain_rows(TensorType type, int64_t cols, std::span<const std::byte> data) 
 
 Rows joined_rows(std::vector<Run> runs) {
   assert(!runs.empty());
-  return std::make_shared<JoinedRows>(std::move(runs));
+  return std::make_shared<JoinedRows>(std::move(runs), false);
+}
+
+Rows stacked_rows(std::vector<Run> runs) {
+  assert(!runs.empty());
+  return std::make_shared<JoinedRows>(std::move(runs), true);
 }
 
 Rows picked_rows(const Rows& of, std::vector<int32_t> order) {

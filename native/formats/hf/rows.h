@@ -22,8 +22,10 @@ struct Run {
   Rows of;
   int64_t first, count;
 };
-// Runs one below the other; of one length of row and one exact type, each within its matrix.
+// Runs one below the other; of one length of row and one exact type, each within its matrix. F32 if their factors differ.
 Rows joined_rows(std::vector<Run> runs);
+// The same of several matrices whose factors are kept for each: its own factor() is 1.
+Rows stacked_rows(std::vector<Run> runs);
 // Row i is row order[i].
 Rows picked_rows(const Rows& of, std::vector<int32_t> order);
 // The order of `count` heads of `width` rows each, that are kept head by head of `groups` and wanted with each group's

@@ -16,78 +16,17 @@ constexpr Name kOfModel[] = {
     {"per_layer_model_projection", "per_layer_model_proj"},
     {"per_layer_projection_norm", "per_layer_proj_norm"},
     {"wte", "token_embd"},          {"ln_f", "output_norm"},   // Exaone
-    {"tok_embeddings", "token_embd"},                          // Qwen3-Next, Qwen 3.5; the rest of their delta nets is in family_tensors.cc
-    {"linear_attn.in_proj_ba", "ssm_ba"},
-    {"linear_attn.norm", "ssm_norm"},
-    // DeepSeek V2 and what follows it
-    {"self_attn.q_a_proj", "attn_q_a"},
-    {"self_attn.q_a_layernorm", "attn_q_a_norm"},
-    {"self_attn.q_b_proj", "attn_q_b"},
-    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
-    {"self_attn.kv_a_layernorm", "attn_kv_a_norm"},
-    {"self_attn.indexer.wq_b", "indexer.attn_q_b"},
-    {"self_attn.indexer.wk", "indexer.attn_k"},
-    {"self_attn.indexer.k_norm", "indexer.k_norm"},
-    {"self_attn.indexer.weights_proj", "indexer.proj"},
-    // Mamba 2, Nemotron H
-    {"norm", "attn_norm"},
-    {"mixer.in_proj", "ssm_in"},
-    {"mixer.out_proj", "ssm_out"},
-    {"mixer.q_proj", "attn_q"},
-    {"mixer.k_proj", "attn_k"},
-    {"mixer.v_proj", "attn_v"},
-    {"mixer.o_proj", "attn_output"},
-    {"mixer.up_proj", "ffn_up"},
-    {"mixer.down_proj", "ffn_down"},
-    {"mixer.gate", "ffn_gate_inp"},
-    {"mixer.shared_experts.up_proj", "ffn_up_shexp"},
-    {"mixer.shared_experts.down_proj", "ffn_down_shexp"},
-    // Granite 4, Falcon H1
-    {"mamba.in_proj", "ssm_in"},
-    {"mamba.out_proj", "ssm_out"},
-    {"feed_forward.gate_proj", "ffn_gate"},
-    {"feed_forward.up_proj", "ffn_up"},
-    {"feed_forward.down_proj", "ffn_down"},
-    // LFM2
-    {"operator_norm", "attn_norm"},
-    {"self_attn.out_proj", "attn_output"},
-    {"self_attn.q_layernorm", "attn_q_norm"},
-    {"self_attn.k_layernorm", "attn_k_norm"},
-    {"conv.in_proj", "shortconv.in_proj"},
-    {"conv.out_proj", "shortconv.out_proj"},
-    {"feed_forward.gate", "ffn_gate_inp"},
-    // Hunyuan
-    {"self_attn.query_layernorm", "attn_q_norm"},
-    {"self_attn.key_layernorm", "attn_k_norm"},
-    {"mlp.gate.wg", "ffn_gate_inp"},
-    {"mlp.shared_mlp.gate_proj", "ffn_gate_shexp"},
-    {"mlp.shared_mlp.up_proj", "ffn_up_shexp"},
-    {"mlp.shared_mlp.down_proj", "ffn_down_shexp"},
-    // Llama 4
-    {"feed_forward.router", "ffn_gate_inp"},
-    {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp"},
-    {"feed_forward.shared_expert.up_proj", "ffn_up_shexp"},
-    {"feed_forward.shared_expert.down_proj", "ffn_down_shexp"},
-    // Kimi Linear
-    {"self_attn.f_a_proj", "ssm_f_a"},
-    {"self_attn.f_b_proj", "ssm_f_b"},
-    {"self_attn.g_a_proj", "ssm_g_a"},
-    {"self_attn.g_b_proj", "ssm_g_b"},
-    {"self_attn.b_proj", "ssm_beta"},
-    {"self_attn.o_norm", "ssm_norm"},
-    {"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"},
-    {"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"},
-    {"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"},
-    // InternLM 2
+    {"tok_embeddings", "token_embd"},                          // InternLM 2
     {"word_embeddings", "token_embd"},                         // Ling
     {"embeddings", "token_embd"},   {"norm_f", "output_norm"}, // Mamba 2, Nemotron H
     {"embedding_norm", "token_embd_norm"},                     // LFM2
     {"final_layernorm", "output_norm"},                        // Falcon H1
     {"input_norm", "enc.output_norm"},                         // EAGLE-3
+    {"embed", "token_embd"},                                   // DeepSeek V4
 };
 
 // Of the whole, without the prefix.
-constexpr std::string_view kOutputs[] = {"lm_head.weight", "output.weight"};
+constexpr std::string_view kOutputs[] = {"lm_head.weight", "output.weight", "head.weight"};
 
 // Within a layer. What post_attention_layernorm is decides its architecture: see Translator::layer_name().
 constexpr Name kOfLayer[] = {
@@ -183,6 +122,10 @@ constexpr Name kOfLayer[] = {
     {"embed_tokens", "nextn.embed_tokens"},
     {"shared_head.norm", "nextn.shared_head_norm"},
     {"shared_head.head", "nextn.shared_head_head"},
+    {"transformer.shared_head.norm", "nextn.shared_head_norm"},     // Step 3.5
+    {"transformer.shared_head.output", "nextn.shared_head_head"},
+    {"pre_mlp_layernorm", "ffn_norm"},                              // MiMo V2
+    {"final_layernorm", "layer_output_norm"},
     // Mamba 2, Nemotron H
     {"norm", "attn_norm"},
     {"mixer.in_proj", "ssm_in"},
@@ -232,6 +175,27 @@ constexpr Name kOfLayer[] = {
     {"block_sparse_moe.shared_experts.gate_proj", "ffn_gate_shexp"},
     {"block_sparse_moe.shared_experts.up_proj", "ffn_up_shexp"},
     {"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp"},
+    // DeepSeek V4
+    {"attn_norm", "attn_norm"},
+    {"attn.wq_a", "attn_q_a"},
+    {"attn.q_norm", "attn_q_a_norm"},
+    {"attn.wq_b", "attn_q_b"},
+    {"attn.wkv", "attn_kv"},
+    {"attn.kv_norm", "attn_kv_a_norm"},
+    {"attn.wo_a", "attn_output_a"},
+    {"attn.wo_b", "attn_output_b"},
+    {"attn.compressor.wkv", "attn_compressor_kv"},
+    {"attn.compressor.wgate", "attn_compressor_gate"},
+    {"attn.compressor.norm", "attn_compressor_norm"},
+    {"attn.indexer.wq_b", "indexer.attn_q_b"},
+    {"attn.indexer.weights_proj", "indexer.proj"},
+    {"attn.indexer.compressor.wkv", "indexer_compressor_kv"},
+    {"attn.indexer.compressor.wgate", "indexer_compressor_gate"},
+    {"attn.indexer.compressor.norm", "indexer_compressor_norm"},
+    {"ffn.gate", "ffn_gate_inp"},
+    {"ffn.shared_experts.w1", "ffn_gate_shexp"},
+    {"ffn.shared_experts.w3", "ffn_up_shexp"},
+    {"ffn.shared_experts.w2", "ffn_down_shexp"},
     // InternLM 2
     {"attention_norm", "attn_norm"},
     {"ffn_norm", "ffn_norm"},
@@ -241,7 +205,7 @@ constexpr Name kOfLayer[] = {
     {"feed_forward.w2", "ffn_down"},
 };
 
-// Below "mtp.", beside its layers (Qwen 3.5).
+// Below "mtp.", beside its layers (Qwen, EXAONE).
 constexpr Name kOfGuesses[] = {
     {"fc", "nextn.eh_proj"},
     {"pre_fc_norm_embedding", "nextn.enorm"},
@@ -261,6 +225,16 @@ constexpr Name kPlainOfLayer[] = {
     {"self_attn.attention_sink_bias", "attn_sinks.weight"},   // MiMo V2
     {"self_attn.dt_bias", "ssm_dt.bias"},                     // Kimi Linear
     {"layer_scalar", "layer_output_scale.weight"},
+    // DeepSeek V4
+    {"attn.attn_sink", "attn_sinks.weight"},
+    {"attn.compressor.ape", "attn_compressor_ape.weight"},
+    {"attn.indexer.compressor.ape", "indexer_compressor_ape.weight"},
+    {"hc_attn_fn", "hc_attn_fn.weight"},
+    {"hc_attn_base", "hc_attn_base.weight"},
+    {"hc_attn_scale", "hc_attn_scale.weight"},
+    {"hc_ffn_fn", "hc_ffn_fn.weight"},
+    {"hc_ffn_base", "hc_ffn_base.weight"},
+    {"hc_ffn_scale", "hc_ffn_scale.weight"},
     {"altup.correct_output_scale", "altup_correct_scale.weight"},   // Gemma 3n
     {"router.scale", "ffn_gate_inp.scale"},
     {"router.per_expert_scale", "ffn_down_exps.scale"},
@@ -275,11 +249,11 @@ constexpr std::string_view kChoiceBiases[] = {"mlp.gate.e_score_correction_bias"
                                               "feed_forward.expert_bias",
                                               "block_sparse_moe.e_score_correction_bias",
                                               "block_sparse_moe.gate.e_score_correction_bias",
-                                              "mlp.e_score_correction_bias", "moe.router_bias"};
+                                              "mlp.e_score_correction_bias", "moe.router_bias", "ffn.gate.bias"};
 
 // Where the tensors of one expert are, before its number.
 constexpr std::string_view kExpertPrefixes[] = {"mlp.experts.", "block_sparse_moe.experts.", "mixer.experts.",
-                                                "feed_forward.experts."};
+                                                "feed_forward.experts.", "ffn.experts."};
 
 // Gate and up of all experts, or of the one that all rows pass, in one matrix: [..., 2 * width, embedding].
 constexpr Name kFused[] = {

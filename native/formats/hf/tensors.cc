@@ -48,9 +48,11 @@ Rows rows_of(const Safetensor& tensor, TensorType type) {
 }
 
 Status Translator::add(const Safetensor& tensor) {
-  const bool guesses = config_.guess_layers > 0 && tensor.name.starts_with("mtp.");
-  if (is_left_out(tensor.name) && !guesses) return {};
+  const bool may_guess = config_.guess_layers > 0 && config_.architecture->guesses == Guesses::kMtp;
+  const auto guess = may_guess ? mtp_name(tensor.name) : std::nullopt;
+  if (is_left_out(tensor.name) && !guess) return {};
   const bool is_head = config_.architecture->family == Family::kEagle;
+  if (config_.architecture->family == Family::kBlocks && tensor.name.ends_with(".tid2eid")) return add_expert_numbers(tensor);
   if (is_head && (tensor.name == "d2t" || tensor.name == "t2d")) return add_token_numbers(tensor);
   if (tensor.type == "U8" && config_.architecture->gguf == "gpt-oss") return add_packed(tensor);
   const auto type = type_of(tensor);
@@ -63,7 +65,7 @@ Status Translator::add(const Safetensor& tensor) {
     return invalid(tensor, "has a length of 0");
 
   std::string_view rest = tensor.name;
-  if (guesses) return add_of_guesses(rest.substr(4), tensor, *type);
+  if (guess) return add_of_guesses(*guess, tensor, *type);
   if (constexpr std::string_view kOnly = "midlayer."; is_head && rest.starts_with(kOnly))
     return add_of_layer(0, rest.substr(kOnly.size()), tensor, *type);
   for (const std::string_view prefix :
@@ -92,6 +94,9 @@ Status Translator::add(const Safetensor& tensor) {
     std::string_view inner = rest.substr(list.size());
     if (const int64_t i = take_number(inner); i >= 0 && inner == "weight") return add_expert(joined, i, config_.streams - 1, tensor, *type);
   }
+  if (config_.architecture->family == Family::kBlocks)
+    for (const std::string_view part : {"fn", "base", "scale"})
+      if (rest == "hc_head_" + std::string(part)) return put("output_hc_" + std::string(part) + ".weight", tensor, *type);
   const std::string_view name = name_of_model(stem);
   if (name.empty()) return put(tensor.name, tensor, *type);
   if (name == "token_embd" && suffix == ".weight" && tensor.shape.size() == 2) {
@@ -119,8 +124,11 @@ Result<int64_t> Translator::finish() {
     }
     if (!alike)   // zeros and scales decide what holds a quantized matrix
       for (Run& run : runs) run.of = float_rows(run.of);
+    std::vector<float> factors;
+    for (const Run& run : runs) factors.push_back(run.of->factor());
     shape.push_back(static_cast<int64_t>(n));
-    put_rows(name, shape, joined_rows(std::move(runs)));
+    put_rows(name, shape, stacked_rows(std::move(runs)));
+    put_scale(name, factors);
   }
   for (const auto& [name, numbers] : activation_numbers_) file_.numbers(name, numbers);
   for (const auto& [name, packed] : packed_)
@@ -136,7 +144,7 @@ std::string_view Translator::layer_name(std::string_view stem) const {
 }
 
 Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
-  if (config_.architecture->guess_layers && layer >= config_.layers + config_.guess_layers) return {};
+  if (config_.architecture->guesses != Guesses::kNone && layer >= config_.layers + config_.guess_layers) return {};
   const std::string block = "blk." + std::to_string(layer) + ".";
   if (is_choice_bias(rest)) {
     int64_t count = 1;
@@ -169,6 +177,20 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   return put(block + std::string(name) + std::string(suffix), tensor, type);
 }
 
+// DeepSeek V4: which experts each token has, in the first layers.
+Status Translator::add_expert_numbers(const Safetensor& tensor) {
+  std::string_view rest = tensor.name;
+  if (rest.starts_with("layers.")) rest.remove_prefix(7);
+  const int64_t layer = take_number(rest);
+  if (layer < 0 || rest != "ffn.gate.tid2eid" || (tensor.type != "I64" && tensor.type != "I32"))
+    return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) +
+                                              ", expected I64 or I32, of a layer's 'ffn.gate.tid2eid'"};
+  if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1) return invalid(tensor, "is no table of experts");
+  file_.tensor("blk." + std::to_string(layer) + ".ffn_gate_tid2eid.weight", {tensor.shape[1], tensor.shape[0]},
+               tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
+  return {};
+}
+
 // Which tokens a head's rows of logits are of; the other way round follows from that.
 Status Translator::add_token_numbers(const Safetensor& tensor) {
   if (tensor.name == "t2d") return {};
@@ -179,20 +201,19 @@ Status Translator::add_token_numbers(const Safetensor& tensor) {
   return {};
 }
 
-// transformers' Qwen3.5 leaves them out; names as in vLLM's qwen3_5_mtp.py: what is before the layers is the first's.
-Status Translator::add_of_guesses(std::string_view rest, const Safetensor& tensor, TensorType type) {
-  constexpr std::string_view kLayers = "layers.";
-  if (rest.starts_with(kLayers)) {
-    std::string_view inner = rest.substr(kLayers.size());
-    const int64_t layer = take_number(inner);
-    if (layer < 0 || layer >= config_.guess_layers)
-      return invalid(tensor, "is of none of " + std::to_string(config_.guess_layers) + " layers that guess");
-    return add_of_layer(config_.layers + layer, inner, tensor, type);
-  }
-  const auto [stem, suffix] = split_suffix(rest);
+// transformers leaves them out; names as in vLLM's qwen3_next_mtp.py, qwen3_5_mtp.py, exaone_moe_mtp.py and of MiMo V2's
+// files: what is beside the layers is every one's.
+Status Translator::add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type) {
+  if (guess.level >= config_.guess_layers)
+    return invalid(tensor, "is of none of " + std::to_string(config_.guess_layers) + " layers that guess");
+  if (guess.level >= 0) return add_of_layer(config_.layers + guess.level, guess.rest, tensor, type);
+  const auto [stem, suffix] = split_suffix(guess.rest);
   const std::string_view name = name_of_guesses(stem);
   if (name.empty()) return put(tensor.name, tensor, type);
-  return put("blk." + std::to_string(config_.layers) + "." + std::string(name) + std::string(suffix), tensor, type);
+  for (int64_t layer = config_.layers; layer < config_.layers + config_.guess_layers; ++layer)
+    if (Status status = put("blk." + std::to_string(layer) + "." + std::string(name) + std::string(suffix), tensor, type); !status)
+      return status;
+  return {};
 }
 
 Status Translator::add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor,
@@ -311,18 +332,16 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
 void Translator::put_rows(std::string_view name, const std::vector<int64_t>& shape, Rows rows) {
   const TensorType type = rows->exact_type();
   const int64_t cols = rows->cols();
+  put_scale(name, {rows->factor()});
   file_.tensor(name, shape, type, TensorSource{.type = type, .cols = cols, .maker = std::move(rows)});
 }
 
-Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& stated, AssembledFile& file) {
-  // Many folders state layers that guess and leave them out.
-  const std::string first = "layers." + std::to_string(stated.layers) + ".eh_proj.weight";
-  const auto guesses = [&](const Safetensor& tensor) { return tensor.name == "mtp.fc.weight" || tensor.name.ends_with(first); };
-  Config config = stated;
-  if (std::ranges::none_of(tensors, guesses)) config.guess_layers = 0;
-  const std::string prefix = std::string(config.architecture->gguf) + ".";
-  file.integer(prefix + "block_count", static_cast<uint64_t>(config.layers + config.guess_layers));
-  if (config.guess_layers > 0) file.integer(prefix + "nextn_predict_layers", static_cast<uint64_t>(config.guess_layers));
+void Translator::put_scale(std::string_view name, const std::vector<float>& factors) {
+  if (std::ranges::all_of(factors, [](float factor) { return factor == 1; })) return;
+  file_.tensor(std::string(name.substr(0, name.rfind('.'))) + ".scale", factors);
+}
+
+Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file) {
   Translator translator(config, file);
   for (const Safetensor& tensor : tensors)
     if (Status status = translator.add(tensor); !status) return status.error();

@@ -99,7 +99,7 @@ void translate_experts(Translation& t, Config& config);
 
 // config_layers.cc: which layers have a window, where the checkpoint says so; nothing: as the architecture does it.
 std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers);
-void translate_windows(Translation& t, int64_t layers);
+void translate_windows(Translation& t, const Config& config);
 
 // config_families.cc: what only some architectures have; before all else, as a key's first value stays. What comes back is
 // the width of heads that see all positions.

@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "formats/gguf/assembled_file.h"
 #include "formats/hf/config.h"
+#include "formats/hf/guess_tensors.h"
 #include "formats/hf/rows.h"
 #include "formats/hf/safetensors.h"
 
@@ -41,7 +42,8 @@ class Translator {
   std::string_view layer_name(std::string_view stem) const;
   Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type);
   Status add_token_numbers(const Safetensor& tensor);
-  Status add_of_guesses(std::string_view rest, const Safetensor& tensor, TensorType type);
+  Status add_expert_numbers(const Safetensor& tensor);
+  Status add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type);
   // One of `count` matrices that GGUF has in one tensor.
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);
@@ -52,6 +54,8 @@ class Translator {
   // Likewise `runs` of `tensor`, one below the other, as the tensor `name` of `shape`: the row length first.
   Status put_runs(const std::string& name, const std::vector<int64_t>& shape, std::vector<Run> runs, const Safetensor& tensor);
   void put_rows(std::string_view name, const std::vector<int64_t>& shape, Rows rows);
+  // `factors` of it, or of each of its matrices, as "x.scale" beside "x.weight"; none if all are 1.
+  void put_scale(std::string_view name, const std::vector<float>& factors);
 
   // packed_experts.cc: gpt-oss.
   Status add_packed(const Safetensor& tensor);

@@ -150,6 +150,7 @@ MixtureShape mixture_shape(const HyperParams& p) {
 HeadProductShape head_product_shape(const HyperParams& p) {
   const LatentParams& latents = p.latents;
   const auto heads = [](const LayerParams& layer) { return layer.latent() ? layer.n_heads : 0; };
+  if (p.blocks.n_groups > 0) return {p.blocks.n_groups, p.blocks.output_rank, most(p, attended_dim) / p.blocks.n_groups};
   const auto n_heads = latents.rank > 0 ? static_cast<int>(most(p, heads)) : 0;
   if (n_heads == 0) return {};
   constexpr int64_t kMultiple = kExpertRowMultiple;

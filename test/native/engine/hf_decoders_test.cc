@@ -264,6 +264,83 @@ TEST(folders_of_decoders_compute_what_their_files_do) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
+namespace {
+
+FamilyFolder folder_of(const std::string& name) {
+  for (FamilyFolder& one : folders())
+    if (name == one.name) return one;
+  return {};
+}
+
+void replace(std::string& text, std::string_view what, std::string_view by) {
+  const size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, what.size(), by);
+}
+
+// What the first layer that guesses has beside a layer's own, its sisters have too.
+void share_beside(LooseModel& model) {
+  std::map<std::string, LooseModel::Tensor> copies;
+  for (const auto& [name, tensor] : model.tensors)
+    if (name.starts_with("blk.4.nextn.")) copies["blk.5." + name.substr(6)] = tensor;
+  for (auto& [name, tensor] : copies) model.tensors[name] = std::move(tensor);
+}
+
+// Which layers have a window, one by one.
+void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
+  Bytes payload = GgufBuilder::array_header(static_cast<uint32_t>(GgufValueType::kBool), flags.size());
+  for (const uint8_t flag : flags) payload.push_back(static_cast<std::byte>(flag));
+  model.keys[model.key("attention.sliding_window_pattern")] = {static_cast<uint32_t>(GgufValueType::kArray), payload};
+}
+
+}  // namespace
+
+// EXAONE's first and its others share what is beside them; the first has a window unless the config says otherwise.
+TEST(folders_of_exaone_bring_their_layers_that_guess) {
+  FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
+  check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});   // as llama.cpp's conversion leaves it
+  exaone.config += R"(,"mtp_layer_types":["full_attention"])";
+  check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
+  replace(exaone.config, R"("full_attention"],"first_k)", R"("full_attention"],"mtp_sliding_windows":[64,0],"first_k)");
+  replace(exaone.config, R"("mtp_layer_types":["full_attention"])", R"("mtp_layer_types":["sliding_attention","full_attention"])");
+  replace(exaone.config, R"("num_nextn_predict_layers":1)", R"("num_nextn_predict_layers":2)");
+  check_guess_layers({exaone, "", mtp_names, 2, [](LooseModel& model) {
+                        share_beside(model);
+                        set_windows(model, {1, 1, 1, 0, 1, 0});
+                      }});
+}
+
+// MiMo's have numbers of their own, and no config that counts them.
+TEST(folders_of_mimo_bring_their_layers_that_guess) {
+  check_guess_layers({folder_of("MiMoV2FlashForCausalLM"), "", [](int level, const std::string& rest) {
+                        const std::string name = rest == "shared_head.norm.weight"           ? "final_layernorm.weight"
+                                                 : rest == "post_attention_layernorm.weight" ? "pre_mlp_layernorm.weight"
+                                                                                             : rest;
+                        return "model.mtp.layers." + std::to_string(level) + "." + name;
+                      }, 3});
+}
+
+// Step 3.5's stand behind the others, with a head of their own.
+TEST(folders_of_step_bring_their_layers_that_guess) {
+  FamilyFolder step = folder_of("Step3p5ForCausalLM");
+  replace(step.config, R"("full_attention","sliding_attention"],"rope_theta")", R"("full_attention"],"rope_theta")");
+  replace(step.config, R"("swiglu_limits":[0.0,0.0,1.0],"swiglu_limits_shared":[null,0.0,2.0])",
+          R"("swiglu_limits":[0.0,0.0,1.0,1.0,1.0,1.0],"swiglu_limits_shared":[null,0.0,2.0,2.0,2.0,2.0])");
+  step.names["nextn.shared_head_head.weight"] = "shared_head.head.weight";
+  check_guess_layers({step, R"("num_nextn_predict_layers":3)", [](int level, const std::string& rest) {
+                        const std::string name = rest == "shared_head.norm.weight"   ? "transformer.shared_head.norm.weight"
+                                                 : rest == "shared_head.head.weight" ? "transformer.shared_head.output.weight"
+                                                                                     : rest;
+                        return "model.layers." + std::to_string(3 + level) + "." + name;
+                      }, 3, [](LooseModel& model) {
+                        for (const char* block : {"blk.3.", "blk.4.", "blk.5."}) {
+                          LooseModel::Tensor head = model.tensors.at("output.weight");
+                          model.put_floats(std::string(block) + "nextn.shared_head_head.weight", head.dims,
+                                           made_up(static_cast<size_t>(head.values()), 7, 0.1f));
+                        }
+                      }});
+}
+
 TEST(damaged_folders_of_decoders_never_do_harm) {
   for (const FamilyFolder& one : folders()) damage_folder(one, 25);
 }

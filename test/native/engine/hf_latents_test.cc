@@ -155,7 +155,7 @@ TEST(folders_of_latent_attention_compute_what_their_files_do) {
 TEST(folders_of_latents_bring_their_layer_that_guesses) {
   for (const FamilyFolder& one : folders())
     if (const std::string name = one.name; name == "DeepseekV3ForCausalLM" || name == "Glm4MoeLiteForCausalLM")
-      check_guess_layer(one, R"("num_nextn_predict_layers":1)", [](std::string as_is, const std::string&) { return as_is; });
+      check_guess_layers({one, R"("num_nextn_predict_layers":1)"});
 }
 
 TEST(damaged_folders_of_latent_attention_never_do_harm) {

@@ -66,7 +66,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   for (RequestId id = first; id <= 6; ++id) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + static_cast<int>(id), static_cast<int>(id));
-    request.max_tokens = 400;
+    request.max_tokens = setup.limits.max_context - 112;
     request.ignore_eos = true;
     request.stop = {"never said", "nor this"};
     request.reasoning.open.text = "<think>";
@@ -93,7 +93,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
       for (TokenId token = 0; token < parts.tokenizer->n_vocab(); ++token)
         if (parts.tokenizer->bytes(token).find(';') != std::string_view::npos) request.sampling.logit_bias.emplace_back(token, -100.0f);
     }
-    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
+    loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, setup.limits.max_context, parts.model->memory().layout));
   }
   std::vector<std::byte> drained;
   const auto step = [&] {
@@ -105,7 +105,9 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
-  for (int i = 0; i < (speculation == Speculation::kOff ? 100 : 60); ++i) step();   // several pages' worth
+  // Several pages' worth; with own layers enough for steps that give many more tokens than those before.
+  const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.guess_layer ? 600 : 60;
+  for (int i = 0; i < n_steps; ++i) step();
   counting = false;
   CHECK_EQ(allocations.load(), 0);
   // The names of calls are written several tokens at once.
@@ -140,6 +142,27 @@ TEST(step_loop_asks_a_head_without_allocating) {
   setup.make_room_for_guesses();
   setup.head = [](const LooseModel& model) { return EagleFile(model, {301, 302, 310, 311, 7}).build(); };
   check_steady_steps(setup, Speculation::kAlways, 3);
+}
+
+// Layers of the model's own, one that has what a step computes in one table of pages and three in several; each knows of a few
+// words that they come, and is sometimes right.
+void check_own_layers(const std::string& model, int n_layers) {
+  EngineSetup setup = setup_of(model);
+  setup.give_guess_layer([](LooseModel& loose, const std::string& block) {
+    const uint64_t n_embd = loose.number("embedding_length"), n_vocab = loose.tensors.at("token_embd.weight").dims[1];
+    std::vector<float> head(n_vocab * n_embd);
+    for (const uint64_t token : {301u, 302u, 310u, 311u})
+      std::ranges::copy(made_up(n_embd, token, 0.5f), head.begin() + static_cast<ptrdiff_t>(token * n_embd));
+    loose.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
+  }, n_layers);
+  setup.limits.max_context = 16384;   // no request ends meanwhile
+  setup.limits.n_pages = 16384;
+  setup.limits.pages_by_window = true;
+  check_steady_steps(setup, Speculation::kAlways, 3);
+}
+TEST(step_loop_asks_own_layers_without_allocating) {
+  check_own_layers("models/qwen35.f16.gguf", 1);
+  check_own_layers("models/mimo2.q8_0.gguf", 3);
 }
 
 // Whichever allocation fails.
@@ -185,7 +208,7 @@ TEST(no_architecture_allocates_in_a_step) {
                              {.max_batch_tokens = 8, .max_logit_rows = 2, .max_context = 64, .n_pages = 4}, {});
     REQUIRE(model.ok());
     const std::vector<int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6}, pages = {2, 0}, rows = {6, 7};
-    const Segment segments[] = {{0, 7, 0, pages.data()}, {7, 1, 0, pages.data() + 1}};
+    const Segment segments[] = {{0, 7, 0, pages.data(), kNoSlot, 0}, {7, 1, 0, pages.data() + 1, kNoSlot, 1}};
     allocations = 0;
     counting = true;
     for (int i = 0; i < 2; ++i) (*model)->forward({tokens, segments, rows});

@@ -2,6 +2,7 @@
 // several choices and with guesses, steps overlapping or not; steps of decodes recorded and replayed as their number
 // changes; state in pages and in slots.
 #include "engine/engine_fixture.h"
+#include "support/eagle_file.h"
 
 namespace monolith::testing {
 namespace {
@@ -157,6 +158,43 @@ TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
   check_all(consumer, ids, expected, "few pages and slots");
   CHECK(engine->stats().preemptions > 0);
   CHECK(pages_come_back(*engine));
+}
+
+// What guesses are made by: the model's own layers, and a head from another file.
+void check_guesses_of(EngineSetup setup, const std::string& what) {
+  const std::vector<GenerationRequest> requests = short_requests();
+  EngineSetup alone = setup;
+  alone.head = {};
+  const std::vector<ChoiceOutcome> expected = answers_alone(requests, alone);
+  if (expected.empty()) return;
+  setup.options.speculation = Speculation::kAlways;
+  auto engine = start_engine(setup);
+  REQUIRE(engine);
+  Consumer consumer(*engine);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<RequestId> ids;
+    for (const GenerationRequest& request : requests) ids.push_back(consumer.submit(request));
+    check_all(consumer, ids, expected, what);
+  }
+  const EngineStats stats = engine->stats();
+  check::note(what + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) + " guesses right");
+  CHECK(stats.drafted_tokens > 0);
+  CHECK(pages_come_back(*engine));
+}
+
+TEST(engine_cuda_guesses_of_own_layers_change_no_answer) {
+  EngineSetup setup = setup_for(Speculation::kOff);
+  setup.model = "models/qwen35.f16.gguf";
+  setup.limits.n_slots = 64;
+  setup.give_guess_layer();
+  check_guesses_of(setup, "own layer");
+}
+
+TEST(engine_cuda_guesses_of_a_head_change_no_answer) {
+  EngineSetup setup = setup_for(Speculation::kOff);
+  setup.make_room_for_guesses();
+  setup.head = [](const LooseModel& loose) { return EagleFile(loose, {120, 50, 7, 200, 8}).build(); };
+  check_guesses_of(setup, "head");
 }
 
 }  // namespace monolith::testing

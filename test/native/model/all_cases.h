@@ -3,11 +3,13 @@
 
 #include "model/architecture_cases.h"
 #include "model/mixture_cases.h"
+#include "model/recurrent_cases.h"
 
 namespace monolith::testing {
 
 inline std::vector<Case> all_cases() {
-  return {llama_like("llama", false), llama_like("exaone", true), llama_like("internlm2", false),
+  std::vector<Case> cases = {
+          llama_like("llama", false), llama_like("exaone", true), llama_like("internlm2", false),
           llama_like("ernie4_5", false), llama_like("xverse", false),
           qwen2vl(),         qwen3vl(),       qwen3moe("qwen3vlmoe"),
           exaone4(false),    exaone4(true),   glm4(),           seed_oss(),
@@ -19,6 +21,8 @@ inline std::vector<Case> all_cases() {
           olmo2(false),      olmo2(true),     glm4moe(false),   glm4moe(true),
           dots1(),           bailingmoe(),    bailingmoe2(),    ernie4_5_moe(),
           gpt_oss()};
+  for (Case& one : recurrent_cases()) cases.push_back(std::move(one));
+  return cases;
 }
 
 // And those that have not been tried on a GPU, emulated or not.

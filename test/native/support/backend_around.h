@@ -12,6 +12,8 @@ class BackendAround : public Backend {
   BackendInfo info() const override { return inner_.info(); }
   bool keeps_fp8() const override { return inner_.keeps_fp8(); }
   bool keeps_type(TensorType type) const override { return inner_.keeps_type(type); }
+  bool keeps_factors() const override { return inner_.keeps_factors(); }
+  size_t factor_bytes(int64_t rows) const override { return inner_.factor_bytes(rows); }
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override { return inner_.matrix_bytes(type, rows, cols); }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_.kv_cache_bytes(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }

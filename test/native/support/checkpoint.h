@@ -38,6 +38,12 @@ inline std::string bytes_of(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
+// Tables of numbers, which are no weights.
+inline bool is_table_of_numbers(std::string_view name) { return name.ends_with("ffn_gate_tid2eid.weight"); }
+
+template <typename T>
+std::vector<T> as_numbers(const std::vector<float>& values) { return {values.begin(), values.end()}; }
+
 // `file` with these weights, in F32.
 inline Bytes gguf_of(const GgufFile& file, const Weights& weights) {
   GgufBuilder builder;
@@ -52,6 +58,11 @@ inline Bytes gguf_of(const GgufFile& file, const Weights& weights) {
   for (const auto& [name, tensor] : weights) {
     const auto data = std::as_bytes(std::span(tensor.values));
     const auto dim = [&](size_t i) { return static_cast<uint64_t>(tensor.shape[tensor.shape.size() - 1 - i]); };
+    if (is_table_of_numbers(name)) {
+      const std::vector<int32_t> numbers = as_numbers<int32_t>(tensor.values);
+      builder.tensor(name, TensorType::kI32, {dim(0), dim(1)}, std::as_bytes(std::span(numbers)));
+      continue;
+    }
     switch (tensor.shape.size()) {
       case 1: builder.tensor(name, TensorType::kF32, {dim(0)}, data); break;
       case 2: builder.tensor(name, TensorType::kF32, {dim(0), dim(1)}, data); break;
@@ -144,6 +155,11 @@ inline std::vector<SafetensorData> renamed(const Weights& weights, const std::ma
     if (found->second.empty()) continue;
     const std::string to = prefix + found->second;
     const size_t place = to.find("{}");
+    if (is_table_of_numbers(name)) {
+      const std::vector<int64_t> numbers = as_numbers<int64_t>(tensor.values);
+      out.push_back({to, "I64", tensor.shape, {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(int64_t)}});
+      continue;
+    }
     if (place == std::string::npos) {
       out.push_back({to, "F32", tensor.shape, bytes_of(tensor.values)});
       continue;

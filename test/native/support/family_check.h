@@ -130,55 +130,91 @@ inline void check_folder(const FamilyFolder& one) {
   if (want != got) check::fail(__FILE__, __LINE__, what + ": other logits from the folder");
 }
 
-// The same with a layer that guesses: its names in the folder come of `rename` from those that a layer behind the others has
-// (their numbers go on), and the config states `key`. What it guesses is held against the file.
-inline void check_guess_layer(const FamilyFolder& one, const std::string& key, const std::function<std::string(std::string name, const std::string& layer)>& rename) {
-  const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
+// The same with layers that guess.
+struct GuessFolder {
+  FamilyFolder family;
+  std::string key = {};   // that the config states
+  // What a tensor of one of them is called in the folder, by the level and by its name within the layer; nothing: as those of
+  // the layers before, whose numbers go on.
+  std::function<std::string(int level, const std::string& rest)> name = {};
+  int levels = 1;
+  std::function<void(LooseModel&)> change = [](LooseModel&) {};   // of the golden file, once it has these layers
+};
+
+// What they guess is held against the file, and the network's logits against those of a folder without them.
+inline void check_guess_layers(const GuessFolder& one) {
+  const FamilyFolder& family = one.family;
+  const std::string path = check::vectors_path(std::string("models/") + family.file + ".gguf"), what = family.name;
   if (path.empty()) return check::skip("the golden vectors are not here");
   const auto golden = GgufFile::open(path);
   REQUIRE(golden.ok());
   LooseModel loose(**golden);
-  const std::string layer = one.layers + std::to_string(add_guess_layer(loose)) + ".";
+  const uint32_t first = loose.number("block_count");
+  for (int level = 0; level < one.levels; ++level) add_guess_layer(loose);
+  one.change(loose);
   const Bytes image = loose.build();
   const auto file = GgufFile::parse(image);
   REQUIRE(file.ok());
   Weights weights = weights_of(**file);
-  one.round(weights);
+  family.round(weights);
   const Bytes want_image = gguf_of(**file, weights);
-  one.publish(weights);
-  const TensorNames names = one.names + TensorNames{{"nextn.eh_proj.weight", "eh_proj.weight"},
-                                                    {"nextn.enorm.weight", "enorm.weight"},
-                                                    {"nextn.hnorm.weight", "hnorm.weight"},
-                                                    {"nextn.shared_head_norm.weight", "shared_head.norm.weight"}};
-  std::vector<SafetensorData> tensors = renamed(weights, names, one.layers);
-  for (SafetensorData& tensor : tensors)
-    if (tensor.name.starts_with(layer)) tensor.name = rename(tensor.name, layer);
-  const ScratchFolder folder;
-  std::string config = config_of(one);
-  if (const size_t at = config.find(key); at == std::string::npos) config.insert(config.size() - 1, "," + key);
-  folder.write("config.json", config);
-  folder.write("tokenizer.json", kSmallTokenizer);
-  folder.write("model.safetensors", safetensors_of(tensors));
-  const auto opened = open_model_file(folder.path());
+  family.publish(weights);
+  const TensorNames names = family.names + TensorNames{{"nextn.eh_proj.weight", "eh_proj.weight"},
+                                                       {"nextn.enorm.weight", "enorm.weight"},
+                                                       {"nextn.hnorm.weight", "hnorm.weight"},
+                                                       {"nextn.shared_head_norm.weight", "shared_head.norm.weight"},
+                                                       {"nextn.shared_head_head.weight", "shared_head.head.weight"}};
+  std::map<std::string, SafetensorData> tensors, without;   // what layers share is there once
+  for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
+    bool guesses = false;
+    for (int level = 0; level < one.levels; ++level) {
+      const std::string layer = family.layers + std::to_string(first + static_cast<uint32_t>(level)) + ".";
+      if (!tensor.name.starts_with(layer)) continue;
+      guesses = true;
+      if (one.name) tensor.name = one.name(level, tensor.name.substr(layer.size()));
+    }
+    if (!guesses) without.emplace(tensor.name, tensor);
+    tensors.emplace(tensor.name, std::move(tensor));
+  }
+  std::string config = config_of(family);
+  if (!one.key.empty() && config.find(one.key) == std::string::npos) config.insert(config.size() - 1, "," + one.key);
+  const auto write = [&](const ScratchFolder& folder, const std::map<std::string, SafetensorData>& from) {
+    std::vector<SafetensorData> list;
+    for (const auto& [name, tensor] : from) list.push_back(tensor);
+    folder.write("config.json", config);
+    folder.write("tokenizer.json", kSmallTokenizer);
+    folder.write("model.safetensors", safetensors_of(list));
+  };
+  const ScratchFolder folder, bare;
+  write(folder, tensors);
+  write(bare, without);
+  const auto opened = open_model_file(folder.path()), plain = open_model_file(bare.path());
   const auto want = GgufFile::parse(want_image);
   REQUIRE(want.ok());
-  if (!opened) return check::fail(__FILE__, __LINE__, std::string(one.name) + ": " + opened.error().message);
-  const auto guesses_of = [&](const GgufFile& from) {
+  if (!opened || !plain) return check::fail(__FILE__, __LINE__, what + ": " + (!opened ? opened : plain).error().message);
+  std::vector<float> logits;   // of the last that was asked
+  const auto guesses_of = [&](const GgufFile& from, bool guesses) {
     auto backend = make_cpu_backend({.threads = 1});
     auto model = Model::load(from, **backend, guess_limits(true), {});
-    if (!model || !(*model)->guesses()) {
-      check::fail(__FILE__, __LINE__, std::string(one.name) + (model ? ": nothing guesses" : ": " + model.error().message));
-      return std::vector<float>();
+    std::vector<float> all;
+    if (!model || (*model)->guesses() != guesses || (guesses && (*model)->guess_levels() != one.levels)) {
+      check::fail(__FILE__, __LINE__, what + (model ? ": other layers guess" : ": " + model.error().message));
+      return all;
     }
     Fed sequence(**model, 0, 0);
-    sequence.feed({5, 17, 200, 31, 8, 90, 4}, 3);
-    std::vector<float> all = sequence.guess(33, 0);
-    const std::vector<float> next = sequence.guess(101, 1);
-    all.insert(all.end(), next.begin(), next.end());
+    logits = sequence.feed({5, 17, 200, 31, 8, 90, 4}, 3);
+    for (int depth = 0; guesses && depth <= one.levels; ++depth) {
+      const std::vector<float> next = sequence.guess(33 + depth, depth);
+      all.insert(all.end(), next.begin(), next.end());
+    }
     return all;
   };
-  const std::vector<float> expected = guesses_of(**want);
-  if (expected.empty() || expected != guesses_of(**opened)) check::fail(__FILE__, __LINE__, std::string(one.name) + ": the folder's layer guesses otherwise");
+  const std::vector<float> expected = guesses_of(**want, true);
+  const std::vector<float> network = logits;
+  if (expected.empty() || expected != guesses_of(**opened, true)) check::fail(__FILE__, __LINE__, what + ": the folder's layer guesses otherwise");
+  if (network != logits) check::fail(__FILE__, __LINE__, what + ": other logits from the folder with a layer that guesses");
+  guesses_of(**plain, false);
+  if (network != logits) check::fail(__FILE__, __LINE__, what + ": other logits from the folder without its layer that guesses");
 }
 
 }  // namespace monolith::testing

@@ -61,6 +61,16 @@ inline TensorNames below_language_model(TensorNames names) {
   return names;
 }
 
+// Of layers that guess, below "mtp.": a layer, and beside it what others do not have (vLLM's qwen3_next_mtp.py).
+inline std::string mtp_names(int level, const std::string& rest) {
+  static const std::map<std::string, std::string> beside = {{"eh_proj.weight", "mtp.fc.weight"},
+                                                            {"enorm.weight", "mtp.pre_fc_norm_embedding.weight"},
+                                                            {"hnorm.weight", "mtp.pre_fc_norm_hidden.weight"},
+                                                            {"shared_head.norm.weight", "mtp.norm.weight"}};
+  const auto found = beside.find(rest);
+  return found == beside.end() ? "mtp.layers." + std::to_string(level) + "." + rest : found->second;
+}
+
 inline FloatTensor rows_between(const FloatTensor& tensor, int64_t first, int64_t count) {
   const auto row = static_cast<ptrdiff_t>(tensor.values.size()) / tensor.shape[0];
   FloatTensor out{tensor.shape, {tensor.values.begin() + first * row, tensor.values.begin() + (first + count) * row}};

@@ -125,12 +125,13 @@ inline uint32_t add_guess_layer(LooseModel& model) {
   for (const auto& [name, tensor] : model.tensors)
     if (name.starts_with(last) && name.find("nextn.") == std::string::npos) copies[block + name.substr(last.size())] = tensor;
   model.tensors.merge(copies);
-  model.put_floats(block + "nextn.enorm.weight", {n_embd}, made_up(n_embd, 1, 0.2f, 1.0f));
-  model.put_floats(block + "nextn.hnorm.weight", {n_embd}, made_up(n_embd, 2, 0.2f, 1.0f));
-  model.put_floats(block + "nextn.eh_proj.weight", {2 * uint64_t{n_embd}, n_embd}, made_up(size_t{2} * n_embd * n_embd, 3, 0.15f));
-  model.put_floats(block + "nextn.shared_head_norm.weight", {n_embd}, made_up(n_embd, 4, 0.2f, 1.0f));
+  const uint32_t before = model.has("nextn_predict_layers") ? model.number("nextn_predict_layers") : 0, seed = 16 * before;
+  model.put_floats(block + "nextn.enorm.weight", {n_embd}, made_up(n_embd, seed + 1, 0.2f, 1.0f));
+  model.put_floats(block + "nextn.hnorm.weight", {n_embd}, made_up(n_embd, seed + 2, 0.2f, 1.0f));
+  model.put_floats(block + "nextn.eh_proj.weight", {2 * uint64_t{n_embd}, n_embd}, made_up(size_t{2} * n_embd * n_embd, seed + 3, 0.15f));
+  model.put_floats(block + "nextn.shared_head_norm.weight", {n_embd}, made_up(n_embd, seed + 4, 0.2f, 1.0f));
   model.set("block_count", layers + 1);
-  model.set("nextn_predict_layers", model.has("nextn_predict_layers") ? model.number("nextn_predict_layers") + 1 : 1);
+  model.set("nextn_predict_layers", before + 1);
   model.change_layer_arrays(layers, [](Bytes items, size_t item) {
     const Bytes tail(items.end() - static_cast<ptrdiff_t>(item), items.end());
     items.insert(items.end(), tail.begin(), tail.end());

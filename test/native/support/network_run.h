@@ -51,14 +51,18 @@ inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& option
   return load_network(file, make_cpu_backend(options));
 }
 
-// Logits of every position, the tokens fed `piece` at a time.
+// Logits of every position, the tokens fed `first` at once, then `piece` at a time. State goes from one slot to another and
+// back.
 inline std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens,
-                                      int piece) {
+                                      int piece, int first = 0) {
   const std::vector<int32_t> pages = {4, 1, 3, 0, 5, 2};
   std::vector<float> all;
-  for (int at = 0; at < static_cast<int>(tokens.size()); at += piece) {
-    const int n = std::min(piece, static_cast<int>(tokens.size()) - at);
-    const Segment segment = {0, n, at, pages.data()};
+  int32_t slot = kNoSlot;
+  for (int at = 0, n = 0; at < static_cast<int>(tokens.size()); at += n) {
+    n = std::min(at == 0 && first > 0 ? first : piece, static_cast<int>(tokens.size()) - at);
+    const int32_t next = slot == 2 ? 5 : 2;
+    const Segment segment = {0, n, at, pages.data(), slot, next};
+    slot = next;
     std::vector<int32_t> rows(static_cast<size_t>(n));
     std::iota(rows.begin(), rows.end(), 0);
     const std::span<const int32_t> fed(tokens.data() + at, static_cast<size_t>(n));

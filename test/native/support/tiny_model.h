@@ -106,11 +106,14 @@ struct TinyModel {
     return builder.build();
   }
 
-  // The values of an F32 tensor.
+  // The values of a tensor that is F32, or has data of its own.
   std::vector<float> floats(const std::string& name) const {
-    const Bytes bytes = values_of(name, tensors.at(name));
-    std::vector<float> values(bytes.size() / sizeof(float));
-    std::memcpy(values.data(), bytes.data(), bytes.size());
+    const Tensor& tensor = tensors.at(name);
+    const Bytes bytes = tensor.data.empty() ? values_of(name, tensor) : tensor.data;
+    uint64_t count = 1;
+    for (const uint64_t dim : tensor.dims) count *= dim;
+    std::vector<float> values(count);
+    dequantize(tensor.type, bytes.data(), static_cast<int64_t>(count), values.data());
     return values;
   }
 

@@ -129,6 +129,42 @@ void floats(const StripTile& tile) {
     finish<M>(tile, first, even);
   }
 }
+// Eight codes, widened to where binary16 has their bits: 2^-8 of their values.
+__m256 f8_values(const std::byte* codes) {
+  const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
+  const __m128i bits = _mm_set1_epi16(static_cast<int16_t>(0xbfff));   // all but what the sign was copied to
+  return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), bits));
+}
+
+template <int M>
+void f8(const StripTile& tile) {
+  EACH_HALF(kHalves<M>, first) {
+    const std::byte* w = tile.strip;
+    const float* x = reinterpret_cast<const float*>(tile.lines);
+    __m256 even[M * kHalves<M>], odd[M * kHalves<M>];
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = odd[h * M + r] = _mm256_setzero_ps();
+    for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
+      const float* const scales = reinterpret_cast<const float*>(w) + first;
+      stream<64>(w);
+      w += kF8ScaleBytes;
+      for (int line = 0; line < kF8Record / 16; ++line, x += 16 * M) {
+        for (int k = 0; k < 16; k += 2, w += 32) {
+          if (k % 4 == 0) stream<64>(w);
+          UNROLL for (int h = 0; h < kHalves<M>; ++h) {
+            const __m256 scale = _mm256_loadu_ps(scales + 8 * h);
+            const __m256 w0 = _mm256_mul_ps(f8_values(w + first + 8 * h), scale), w1 = _mm256_mul_ps(f8_values(w + 16 + first + 8 * h), scale);
+            UNROLL for (int r = 0; r < M; ++r) {
+              even[h * M + r] = _mm256_fmadd_ps(w0, _mm256_set1_ps(x[16 * r + k]), even[h * M + r]);
+              odd[h * M + r] = _mm256_fmadd_ps(w1, _mm256_set1_ps(x[16 * r + k + 1]), odd[h * M + r]);
+            }
+          }
+        }
+      }
+    }
+    EACH_SUM(kHalves<M>, h, r) even[h * M + r] = _mm256_add_ps(even[h * M + r], odd[h * M + r]);
+    finish<M>(tile, first, even);
+  }
+}
 template <int M> void f32(const StripTile& tile) { floats<F32Weights, M>(tile); }
 template <int M> void f16(const StripTile& tile) { floats<F16Weights, M>(tile); }
 template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile); }
@@ -140,6 +176,7 @@ template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile)
 BY_ROWS(f32)
 BY_ROWS(f16)
 BY_ROWS(bf16)
+BY_ROWS(f8)
 
 constinit std::atomic<uint64_t> calls{0};
 
@@ -154,7 +191,7 @@ constinit const MatmulKernels kAvx2Matmul = {
     .strip = {f32_by_rows, f16_by_rows, bf16_by_rows, avx2::q8_0, avx2::q4_0, avx2::q4_1, avx2::q5_0, avx2::q5_1,
               avx2::iq4_nl, avx2::mxfp4, avx2::q2_k, avx2::q3_k, avx2::q4_k, avx2::q5_k, avx2::q6_k, avx2::iq4_xs,
               avx2::iq1_s, avx2::iq1_m, avx2::iq2_xxs, avx2::iq2_s, avx2::iq2_s, avx2::iq3_xxs, avx2::iq3_s,
-              avx2::tq2_0, avx2::tq2_0, avx2::nvfp4},
+              avx2::tq2_0, avx2::tq2_0, avx2::nvfp4, f8_by_rows},
 };
 
 }  // namespace monolith

@@ -91,6 +91,33 @@ void floats(const StripTile& tile) {
   EACH_ROW(r) even[r] = _mm512_add_ps(even[r], odd[r]);
   finish(tile, even);
 }
+// Codes of an even and the following odd k, widened to where binary16 has their bits: 2^-8 of their values.
+template <int M>
+void f8(const StripTile& tile) {
+  const std::byte* w = tile.strip;
+  const float* x = reinterpret_cast<const float*>(tile.lines);
+  __m512 even[M], odd[M];
+  EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
+  const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));   // all but what the sign was copied to
+  for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
+    const __m512 scale = _mm512_loadu_ps(w);
+    stream<64, 0, 4096>(w);
+    w += kF8ScaleBytes;
+    for (int line = 0; line < kF8Record / 16; ++line, x += 16 * M) {
+      for (int k = 0; k < 16; k += 2, w += 32) {
+        if (k % 4 == 0) stream<64, 0, 4096>(w);
+        const __m512i codes = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
+        const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(codes, 7), bits);
+        const __m512 w0 = _mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), scale);
+        const __m512 w1 = _mm512_mul_ps(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)), scale);
+        EACH_ROW(r) even[r] = _mm512_fmadd_ps(w0, _mm512_set1_ps(x[16 * r + k]), even[r]);
+        EACH_ROW(r) odd[r] = _mm512_fmadd_ps(w1, _mm512_set1_ps(x[16 * r + k + 1]), odd[r]);
+      }
+    }
+  }
+  EACH_ROW(r) even[r] = _mm512_add_ps(even[r], odd[r]);
+  finish(tile, even);
+}
 template <int M> void f32(const StripTile& tile) { floats<F32Weights, M>(tile); }
 template <int M> void f16(const StripTile& tile) { floats<F16Weights, M>(tile); }
 template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile); }
@@ -98,6 +125,7 @@ template <int M> void bf16(const StripTile& tile) { floats<Bf16Weights, M>(tile)
 BY_ROWS(f32)
 BY_ROWS(f16)
 BY_ROWS(bf16)
+BY_ROWS(f8)
 
 constinit std::atomic<uint64_t> calls{0};
 
@@ -113,7 +141,7 @@ constinit const MatmulKernels kAvx512Matmul = {
               avx512::q5_1, avx512::iq4_nl, avx512::mxfp4, avx512::q2_k, avx512::q3_k, avx512::q4_k, avx512::q5_k,
               avx512::q6_k, avx512::iq4_xs,
               avx512::iq1_s, avx512::iq1_m, avx512::iq2_xxs, avx512::iq2_s, avx512::iq2_s, avx512::iq3_xxs,
-              avx512::iq3_s, avx512::tq2_0, avx512::tq2_0, avx512::nvfp4},
+              avx512::iq3_s, avx512::tq2_0, avx512::tq2_0, avx512::nvfp4, f8_by_rows},
     .max_pair_rows = kMaxPairRows,
     .pair = {nullptr, nullptr, nullptr, avx512::q8_0_pair, avx512::q4_0_pair, avx512::q4_1_pair, avx512::q5_0_pair,
              avx512::q5_1_pair, avx512::iq4_nl_pair, avx512::mxfp4_pair, avx512::q2_k_pair, avx512::q3_k_pair,

@@ -38,7 +38,7 @@ using StripKernel = void (*)(const StripTile& tile);
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);
 
 // Order of StripKernel entries below.
-inline constexpr int kStripTypes = 26;
+inline constexpr int kStripTypes = 27;
 constexpr int strip_type_index(TensorType type) {
   switch (type) {
     case TensorType::kF32: return 0;
@@ -67,6 +67,7 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kTQ1_0: return 23;
     case TensorType::kTQ2_0: return 24;
     case TensorType::kNVFP4: return 25;
+    case TensorType::kF8Scaled: return 26;
     case TensorType::kI32:
     case TensorType::kI64:
     case TensorType::kF8E4M3: break;   // not computed with here
@@ -79,7 +80,7 @@ using ActivationKinds = std::array<ActivationKind, kStripTypes>;
 inline constexpr ActivationKinds kUsualActivations = [] {
   ActivationKinds kinds;
   kinds.fill(ActivationKind::kInt8);
-  for (TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16})
+  for (TensorType type : {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kF8Scaled})
     kinds[static_cast<size_t>(strip_type_index(type))] = ActivationKind::kF32;
   return kinds;
 }();

@@ -19,6 +19,7 @@
 
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/matmul/row_tiles.h"
+#include "backend/cpu/matmul/scaled_tile.h"
 
 namespace monolith {
 namespace {
@@ -138,18 +139,19 @@ struct Product {
       for (int64_t strip = first_strip, width; strip < last_strip; strip += width) {
         width = pair_kernel != nullptr && strip + 1 < last_strip ? 2 : 1;
         const int64_t first_out = strip * kStripRows;
-        const StripKernel run = width == 2 ? pair_kernel : kernel;
-        run({.strip = matrix.strip(strip),
-                .layout = &matrix.layout(),
-                .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
-                .n_rows = tiles.rows(tile),
-                .lanes = static_cast<int>(std::min<int64_t>(width * kStripRows, matrix.rows - first_out)),
-                .out = target.out + row * target.out_stride + first_out,
-                .out_stride = target.out_stride,
-                .bias = target.bias ? target.bias + first_out : nullptr,
-                .add_to_out = target.add_to_out,
-                .ahead = ahead.next(),
-                .ahead_lines = ahead.lines});
+        run_tile(width == 2 ? pair_kernel : kernel,
+                 {.strip = matrix.strip(strip),
+                  .layout = &matrix.layout(),
+                  .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
+                  .n_rows = tiles.rows(tile),
+                  .lanes = static_cast<int>(std::min<int64_t>(width * kStripRows, matrix.rows - first_out)),
+                  .out = target.out + row * target.out_stride + first_out,
+                  .out_stride = target.out_stride,
+                  .bias = target.bias ? target.bias + first_out : nullptr,
+                  .add_to_out = target.add_to_out,
+                  .ahead = ahead.next(),
+                  .ahead_lines = ahead.lines},
+                 matrix.factors(strip));
       }
     }
   }
@@ -303,16 +305,18 @@ void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const Matm
     const int64_t head = piece / panels, first = piece % panels * panel, last = std::min(first + panel, used_strips);
     for (int tile = 0; tile < tiles.count; ++tile)
       for (int64_t strip = first; strip < last; ++strip)
-        kernels.strip[type]({.strip = matrix.strip(head * head_strips + strip),
-                             .layout = &matrix.layout(),
-                             .lines = lines_of(head, tile),
-                             .n_rows = tiles.rows(tile),
-                             .lanes = static_cast<int>(std::min<int64_t>(kStripRows, products.rows - strip * kStripRows)),
-                             .out = products.out + tiles.first_row(tile) * products.out_stride +
-                                    head * products.out_head_stride + strip * kStripRows,
-                             .out_stride = products.out_stride,
-                             .bias = nullptr,
-                             .add_to_out = false});
+        run_tile(kernels.strip[type],
+                 {.strip = matrix.strip(head * head_strips + strip),
+                  .layout = &matrix.layout(),
+                  .lines = lines_of(head, tile),
+                  .n_rows = tiles.rows(tile),
+                  .lanes = static_cast<int>(std::min<int64_t>(kStripRows, products.rows - strip * kStripRows)),
+                  .out = products.out + tiles.first_row(tile) * products.out_stride + head * products.out_head_stride +
+                         strip * kStripRows,
+                  .out_stride = products.out_stride,
+                  .bias = nullptr,
+                  .add_to_out = false},
+                 matrix.factors(head * head_strips + strip));
   };
   if (n_heads * used_strips * strip_bytes * tiles.count <= kProductAlone)
     for (int64_t piece = 0; piece < pieces; ++piece) compute(piece);

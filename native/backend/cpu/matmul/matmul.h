@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
@@ -22,6 +23,10 @@ class CpuMatrix final : public Matrix {
  public:
   // Bytes create() will hold; 0 if the shape is not supported, as create() would say.
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
+  // What the factors of so many rows take beside.
+  static size_t factor_bytes(int64_t rows) {
+    return static_cast<size_t>((rows + kStripRows - 1) / kStripRows * kStripRows) * sizeof(float);
+  }
   // Repacks `source` as `stored`: its own type, or F32. Errors: kUnsupported (type, shape), kInvalidArgument
   // (data too short), kOutOfMemory.
   static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored,
@@ -32,13 +37,16 @@ class CpuMatrix final : public Matrix {
   const std::byte* strip(int64_t index) const {
     return memory_.data() + static_cast<size_t>(index) * layout_.bytes;
   }
-  // Row `row` as floats, the bits dequantize() gives.
+  // Of the rows of a strip, or null.
+  const float* factors(int64_t strip) const { return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows; }
+  // Row `row` as floats, the bits dequantize() gives, times its factor.
   void dequantize_row(int64_t row, float* out) const;
 
  private:
   CpuMatrix() = default;
   StripLayout layout_{};
   Mapping memory_;
+  std::vector<float> factors_;   // of whole strips; of all rows or of none
 };
 
 // Packed activations, one area per kind: the targets of one call may want different kinds.

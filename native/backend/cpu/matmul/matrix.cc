@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kMaxValues = int64_t{1} << 40;
 
 bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
-  if (!tensor_type_traits(static_cast<uint32_t>(type)) || type == TensorType::kI32 || type == TensorType::kI64) return false;
+  const bool known = type == TensorType::kF8Scaled || tensor_type_traits(static_cast<uint32_t>(type)) != nullptr;
+  if (!known || type == TensorType::kI32 || type == TensorType::kI64) return false;
   const auto values = checked_mul(rows, cols);
   return rows > 0 && cols > 0 && values && *values <= kMaxValues && cols % traits_of(type).block_values == 0;
 }
@@ -33,7 +34,8 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
                                                      ThreadPool& pool) {
   assert(stored == source.type || stored == TensorType::kF32);
   const std::string shape = "matrix [" + std::to_string(source.rows) + ", " + std::to_string(source.cols) +
-                            "] of " + std::string(tensor_type_name(static_cast<uint32_t>(source.type)));
+                            "] of " + std::string(source.type == TensorType::kF8Scaled ? traits_of(source.type).name
+                                                                                   : tensor_type_name(static_cast<uint32_t>(source.type)));
   if (!shape_supported(source.type, source.rows, source.cols))
     return Error{ErrorCode::kUnsupported, shape + ": shape or type not supported"};
   const TensorTypeTraits& traits = traits_of(source.type);
@@ -49,7 +51,13 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   matrix->type = source.type;
   matrix->layout_ = strip_layout(stored, source.cols);
   matrix->bytes = bytes_for(stored, source.rows, source.cols);
-  auto memory = Mapping::create(matrix->bytes);
+  if (!source.factors.empty()) {
+    assert(static_cast<int64_t>(source.factors.size()) == source.rows);
+    matrix->factors_.assign(source.factors.begin(), source.factors.end());
+    matrix->factors_.resize(factor_bytes(source.rows) / sizeof(float), 1.0f);
+    matrix->bytes += factor_bytes(source.rows);
+  }
+  auto memory = Mapping::create(bytes_for(stored, source.rows, source.cols));
   if (!memory) return Error{memory.error().code, shape + ": " + memory.error().message};
   matrix->memory_ = std::move(*memory);
 
@@ -69,6 +77,9 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
 void CpuMatrix::dequantize_row(int64_t row, float* out) const {
   assert(row >= 0 && row < rows);
   unpack_row(layout_, strip(row / kStripRows), static_cast<int>(row % kStripRows), out);
+  if (factors_.empty()) return;
+  const float factor = factors_[static_cast<size_t>(row)];
+  for (int64_t i = 0; i < cols; ++i) out[i] *= factor;
 }
 
 }  // namespace monolith

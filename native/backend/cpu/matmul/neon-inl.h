@@ -163,6 +163,18 @@ struct Bf16Weights {
   }
 };
 
+// Of a record of F8_E4M3_128, whose scales are kept; a pair is one of its codes.
+struct F8Weights {
+  static constexpr int kPairBytes = 32;
+  static float32x4_t load(const uint8_t* at) {   // 2^-8 of the values
+    uint32_t four;
+    __builtin_memcpy(&four, at, sizeof four);
+    const int16x8_t wide = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)));
+    const uint16x4_t bits = vand_u16(vreinterpret_u16_s16(vshl_n_s16(vget_low_s16(wide), 7)), vdup_n_u16(0xbfff));
+    return vcvt_f32_f16(vreinterpret_f16_u16(bits));
+  }
+};
+
 // Sums += two pairs of k: weights at `w`, a[r] four activations of row r of which `pair` (0 or 1) picks two.
 template <typename Weights, int pair, int M>
 [[gnu::always_inline]] inline void add_pair(Sums<M>& even, Sums<M>& odd, const uint8_t* w, int first,
@@ -187,6 +199,32 @@ void floats(const StripTile& tile) {
         EACH_ROW(r) a[r] = vld1q_f32(x + 16 * r + k);
         add_pair<Weights, 0, M>(even, odd, w, first, a);
         add_pair<Weights, 1, M>(even, odd, w + Weights::kPairBytes, first, a);
+      }
+    }
+    EACH_SUM(v, r) even.at[v][r] = vaddq_f32(even.at[v][r], odd.at[v][r]);
+    finish(tile, first, even);
+  }
+}
+
+template <int M>
+void f8(const StripTile& tile) {
+  EACH_PART(first) {
+    const uint8_t* w = array_of(tile, 0);
+    const float* x = reinterpret_cast<const float*>(tile.lines);
+    Sums<M> even = zero_sums<M>(), odd = zero_sums<M>();
+    for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
+      const float* const scales = reinterpret_cast<const float*>(w) + first;
+      w += kF8ScaleBytes;
+      for (int line = 0; line < kF8Record / 16; ++line, x += 16 * M) {
+        for (int k = 0; k < 16; k += 2, w += F8Weights::kPairBytes) {
+          EACH_VECTOR(v) {
+            const float32x4_t scale = vld1q_f32(scales + 4 * v);
+            const float32x4_t w0 = vmulq_f32(F8Weights::load(w + first + 4 * v), scale);
+            const float32x4_t w1 = vmulq_f32(F8Weights::load(w + kStripRows + first + 4 * v), scale);
+            EACH_ROW(r) even.at[v][r] = vfmaq_n_f32(even.at[v][r], w0, x[16 * r + k]);
+            EACH_ROW(r) odd.at[v][r] = vfmaq_n_f32(odd.at[v][r], w1, x[16 * r + k + 1]);
+          }
+        }
       }
     }
     EACH_SUM(v, r) even.at[v][r] = vaddq_f32(even.at[v][r], odd.at[v][r]);

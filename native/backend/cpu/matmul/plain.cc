@@ -104,6 +104,10 @@ float bf16_weight(const StripTile& tile, int64_t k, int lane) {
       reinterpret_cast<const uint16_t*>(tile.strip)[(k / 2 * kStripRows + lane) * 2 + k % 2]);
 }
 
+float f8_weight(const StripTile& tile, int64_t k, int lane) {
+  return f8_value(reinterpret_cast<const uint8_t*>(tile.strip), k, lane);
+}
+
 template <float (*product)(const StripTile& tile, int row, int lane)>
 void strip(const StripTile& tile) {
   for (int row = 0; row < tile.n_rows; ++row) {
@@ -139,7 +143,7 @@ constinit const MatmulKernels kPlainMatmul = {
               strip<quantized<TensorType::kIQ2_XS>>, strip<quantized<TensorType::kIQ2_S>>,
               strip<quantized<TensorType::kIQ3_XXS>>, strip<quantized<TensorType::kIQ3_S>>,
               strip<quantized<TensorType::kTQ1_0>>, strip<quantized<TensorType::kTQ2_0>>,
-              strip<quantized<TensorType::kNVFP4>>},
+              strip<quantized<TensorType::kNVFP4>>, strip<floats<f8_weight>>},
 };
 
 }  // namespace monolith

@@ -229,6 +229,12 @@ template <typename Weights>
 void strip_of_floats(const StripTile& tile) {
   floats_by_rows<Weights>(tile, std::make_integer_sequence<int, kMaxRows>());
 }
+template <int... kBefore>
+[[gnu::always_inline]] inline void f8_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
+  static constexpr StripKernel by_rows[] = {f8<kBefore + 1>...};
+  by_rows[tile.n_rows - 1](tile);
+}
+void strip_of_f8(const StripTile& tile) { f8_by_rows(tile, std::make_integer_sequence<int, kMaxRows>()); }
 template <TensorType T>
 void strip_of(const StripTile& tile) {
   quantized_by_rows<T>(tile, std::make_integer_sequence<int, kMaxRows>());
@@ -249,10 +255,10 @@ constexpr MatmulKernels matmul_table(const char* name, std::atomic<uint64_t>* ca
                 strip_of<TensorType::kIQ4_XS>, strip_of<TensorType::kIQ1_S>, strip_of<TensorType::kIQ1_M>,
                 strip_of<TensorType::kIQ2_XXS>, strip_of<TensorType::kIQ2_S>, strip_of<TensorType::kIQ2_S>,
                 strip_of<TensorType::kIQ3_XXS>, strip_of<TensorType::kIQ3_S>, strip_of<TensorType::kTQ2_0>,
-                strip_of<TensorType::kTQ2_0>, strip_of<TensorType::kNVFP4>},
+                strip_of<TensorType::kTQ2_0>, strip_of<TensorType::kNVFP4>, strip_of_f8},
   };
 }
-static_assert(kStripTypes == 26, "a type needs its kernel here");
+static_assert(kStripTypes == 27, "a type needs its kernel here");
 
 }  // namespace
 }  // namespace monolith

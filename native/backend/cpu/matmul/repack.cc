@@ -46,6 +46,16 @@ void pack_bf16(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
     std::memcpy(to + word_at(k / 2, lane) + k % 2 * 2, from + 2 * k, 2);
 }
 
+void pack_f8(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
+  for (int64_t k = 0; k < layout.cols; k += kF8Record, from += 4 + kF8Record, to += kF8RecordBytes) {
+    float scale;
+    std::memcpy(&scale, from, sizeof scale);
+    scale *= 256;
+    std::memcpy(to + 4 * lane, &scale, sizeof scale);
+    for (int i = 0; i < kF8Record; ++i) to[kF8ScaleBytes + i * kStripRows + lane] = from[4 + i];
+  }
+}
+
 // --- the file's blocks: codes<T, i, g>(block): of its k from 32 i + 4 g on, four bytes -----
 // The layouts are told at the decoders, in tensor_type.cc.
 
@@ -226,6 +236,7 @@ void unpack_quantized(const StripLayout& layout, const std::byte* bytes, int lan
 void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
   if (layout.type == TensorType::kF16) return pack_f16(from, layout, lane, to);
   if (layout.type == TensorType::kBF16) return pack_bf16(from, layout, lane, to);
+  if (layout.type == TensorType::kF8Scaled) return pack_f8(from, layout, lane, to);
   // In pieces of 256, the largest block: no row-sized buffer needed.
   const TensorTypeTraits& traits = traits_of(source_type);
   float values[256];
@@ -259,6 +270,7 @@ void unpack_row(const StripLayout& layout, const std::byte* strip, int lane, flo
   Bytes from = reinterpret_cast<Bytes>(strip);
   for (int64_t k = 0; k < layout.cols; ++k) {
     if (layout.type == TensorType::kF32) std::memcpy(out + k, from + word_at(k, lane), 4);
+    else if (layout.type == TensorType::kF8Scaled) out[k] = f8_value(from, k, lane);
     else if (layout.type == TensorType::kF16) out[k] = half_to_float(load16(from + (k * kStripRows + lane) * 2));
     else out[k] = bfloat16_to_float(load16(from + word_at(k / 2, lane) + k % 2 * 2));
   }

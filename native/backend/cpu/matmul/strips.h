@@ -7,6 +7,7 @@
 //   F32    values [k][lane] float                                   k padded with zeros to 16
 //   F16    values [k][lane] binary16                                k padded with zeros to 16
 //   BF16   values [k/2][lane][2] bfloat16                           k padded with zeros to 32
+//   F8_E4M3_128  of each 128 k: 256 times the scales [lane] float, then codes [k][lane]
 //
 // A strip of quantized weights is a row of records, each of 32 k (256 where the file's blocks have 256), then
 // the arrays d and d_min of the whole strip, and is padded to 64 bytes. So nearly all of it is one stream that
@@ -63,12 +64,13 @@
 //   or, with its halves of 16:
 //     acc  = fma(fma(float(sum_1 q * a), step_1, float(sum_0 q * a) * step_0), a_scale, acc)
 //     acc  = fma(floor_0, -(a_scale * sum_0 a), acc), then the same with floor_1, sum_1 where there are minima
+//   F8_E4M3_128: w = (code as binary16, which is 2^-8 of its value) * (256 * scale), rounded once; then as F32.
 //   F32, F16, BF16: two partial sums, even and odd k, each in order; then their sum:
 //     acc[k % 2] = fma(w, a, acc[k % 2]);   acc = acc[0] + acc[1]
 //   BF16 where vdpbf16ps exists: activations rounded to bfloat16, to nearest, ties to even; two partial sums,
 //     even and odd pairs of k, each in order; a pair is two products and sums as that instruction rounds them.
 //
-//   out = acc (+ bias), then old out + that if the target asks so.
+//   out = acc (* factor of the row) (+ bias), then old out + that if the target asks so.
 //
 // Quantized products are therefore the same bits on every instruction set, and so are F32 and F16; only
 // BF16 differs where vdpbf16ps runs. Arithmetic::kExact stores every type as F32.
@@ -135,6 +137,7 @@ consteval StripForm strip_form(TensorType type) {
     case TensorType::kBF16:
     case TensorType::kI32:
     case TensorType::kI64:
+    case TensorType::kF8Scaled:
     case TensorType::kF8E4M3: break;
   }
   return {};
@@ -191,6 +194,9 @@ consteval int minima_at(StripForm form) {
   const StripRecord record = strip_record(form);
   return form.scale == StripForm::kNibble || form.scale == StripForm::kDelta ? record.scales : record.minima;
 }
+
+// Of F8_E4M3_128.
+inline constexpr int kF8Record = 128, kF8ScaleBytes = kStripRows * 4, kF8RecordBytes = kF8ScaleBytes + kF8Record * kStripRows;
 
 // What depends on the matrix.
 struct StripLayout {

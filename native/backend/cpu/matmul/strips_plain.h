@@ -18,6 +18,7 @@ bool for_quantized(TensorType type, Use&& use) {
     case TensorType::kBF16:
     case TensorType::kI32:
     case TensorType::kI64:
+    case TensorType::kF8Scaled:
     case TensorType::kF8E4M3: return false;
     case TensorType::kQ8_0: use.template operator()<TensorType::kQ8_0>(); break;
     case TensorType::kQ4_0: use.template operator()<TensorType::kQ4_0>(); break;
@@ -44,6 +45,15 @@ bool for_quantized(TensorType type, Use&& use) {
     case TensorType::kNVFP4: use.template operator()<TensorType::kNVFP4>(); break;
   }
   return true;
+}
+
+// Of a strip of F8_E4M3_128.
+inline float f8_value(const uint8_t* strip, int64_t k, int lane) {
+  const uint8_t* const record = strip + k / kF8Record * kF8RecordBytes;
+  float scale;
+  std::memcpy(&scale, record + 4 * lane, sizeof scale);
+  const int code = record[kF8ScaleBytes + k % kF8Record * kStripRows + lane];
+  return half_to_float(static_cast<uint16_t>((code & 0x80) << 8 | (code & 0x7f) << 7)) * scale;
 }
 
 // A strip of a quantized type.

@@ -25,8 +25,9 @@ struct HeadBytes {
   int64_t keys, values;
 };
 HeadBytes head_bytes(const LayerState& layer, KvType type) {
-  const bool latents = layer.kind == StateKind::kLatents;
-  return {kPageTokens * row_bytes(type, layer.key_dim), latents ? 0 : kPageTokens * row_bytes(type, layer.value_dim)};
+  const bool latents = layer.kind == StateKind::kLatents, scales = kv_block(type, layer.key_dim) > 0;
+  return {(scales ? kPageTokens : layer.page_rows) * row_bytes(type, layer.key_dim),
+          latents ? 0 : kPageTokens * row_bytes(type, layer.value_dim)};
 }
 
 }  // namespace
@@ -37,7 +38,8 @@ std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
     if (layer.kind == StateKind::kNothing) continue;
     int64_t& slot = bytes[static_cast<size_t>(layer.slot)];
     const HeadBytes of_head = head_bytes(layer, shape.type);
-    slot = std::max(slot, layer.n_kv_heads * (of_head.keys + of_head.values));
+    constexpr int64_t kAligned = 16;   // bytes: what lies behind few rows begins there
+    slot = std::max(slot, (layer.n_kv_heads * (of_head.keys + of_head.values) + kAligned - 1) / kAligned * kAligned);
   }
   return bytes;
 }
@@ -48,7 +50,9 @@ Status CudaKvCache::check(const KvShape& shape) {
     if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMostLatentDims)
       return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " keeps latents of " + std::to_string(layer.key_dim) +
                                                 " numbers, which this backend does of " + std::to_string(kMostLatentDims) + " only"};
-  if (shape.most_chosen > kMostChosen)
+  // Of blocks rows are attended to where they lie: what is chosen of them is an index's own affair (choose_positions()).
+  const bool blocks = std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
+  if (!blocks && shape.most_chosen > kMostChosen)
     return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) + " positions to attend to, which this backend does of " +
                                               std::to_string(kMostChosen) + " only"};
   return {};
@@ -110,7 +114,8 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
                              .n_kv_heads = layer.n_kv_heads,
                              .head_dim = layer.key_dim,
                              .value_dim = layer.value_dim,
-                             .value_bytes = latents ? of_head.keys : of_head.values});
+                             .value_bytes = latents ? of_head.keys : of_head.values,
+                             .page_rows = layer.page_rows});
   }
   return cache;
 }

@@ -2,6 +2,7 @@
 // attention reads of one head and page is one run of memory. Values may have other dimensions than keys; a page of
 // latents has keys of one head alone, whose first dimensions are the values. Before page 0 lies one more, number
 // kSparePage, which padding writes to.
+// Of latents that stand for blocks of positions a page has fewer rows, and of 8 bits still room for 16.
 //
 // 8-bit pages have one byte per dimension, and behind those of a head's 16 tokens binary16 scales, [block][token]:
 //   q8_0  a block is 32 dimensions (the last may be shorter): (byte - 128) * scale, as the processor's pages round
@@ -42,6 +43,7 @@ struct KvView {
   int32_t head_dim;            // of keys
   int32_t value_dim;
   int64_t value_bytes;         // a page's values of one head
+  int32_t page_rows = kPageTokens;   // of latents that stand for blocks of positions fewer
 
   constexpr bool latents() const { return values == 0 && n_kv_heads > 0; }
 };
@@ -55,7 +57,7 @@ struct ChosenScores {
 
 class CudaKvCache final : public KvCache {
  public:
-  static constexpr KeptStates kKeeps = {.other_values = true, .latents = true};
+  static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true};
   // As Loading::can_keep_states.
   static Status check(const KvShape& shape);
   static size_t bytes_for(const KvShape& shape);   // SIZE_MAX if out of range

@@ -6,6 +6,9 @@
 // on its whole history. Scores are often exactly zero, so that this is no rare case in short contexts.
 #include "backend/cuda/attention/position_index.h"
 
+#include <stdexcept>
+#include <string>
+
 #include "backend/cuda/attention/kv_bytes.h"
 #include "backend/cuda/device/launch.h"
 
@@ -28,8 +31,18 @@ struct Choice {
   int32_t first_row, n_rows;
 };
 
-MONOLITH_DEVICE int position_of(const DeviceSegment& segment, int row) {
-  return segment.first_position + row - segment.first_row;
+// Keys that a row may choose: of the positions up to its own, or of the whole blocks of these.
+MONOLITH_DEVICE int keys_of(const Choice& choice, const DeviceSegment& segment, int row) {
+  return (segment.first_position + row - segment.first_row + 1) / choice.index.block;
+}
+
+// Number d of key `at`, which lies where its last position does; 0 of those behind the last.
+template <KvType type>
+MONOLITH_DEVICE float key_number(const Choice& choice, const DeviceSegment& segment, int at, int n, int d) {
+  if (at >= n) return 0;
+  const int page = ((at + 1) * choice.index.block - 1) / kPageTokens;
+  const unsigned char* const own = choice.keys.data + choice.pages[segment.first_page + page] * choice.keys.page_bytes;
+  return kept_value<type>(own, at % choice.keys.page_rows, d, choice.keys.head_dim);
 }
 
 struct ScoreShared {
@@ -49,15 +62,14 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
   for (int64_t unit = blockIdx.x; unit < units * choice.n_rows; unit += gridDim.x) {
     const int of_piece = static_cast<int>(unit / units), row = choice.first_row + of_piece;
     const DeviceSegment segment = choice.segments[choice.segment_of_row[row]];
-    const int position = position_of(segment, row), first_page = static_cast<int>(unit % units) * kUnitPages;
-    if (position < choice.index.most) continue;   // it sees no more than it may choose
+    const int n = keys_of(choice, segment, row), first_page = static_cast<int>(unit % units) * kUnitPages;
+    if (n <= choice.index.most) continue;   // it sees no more than it may choose
     const float* const q = choice.index.q + static_cast<int64_t>(row) * choice.index.n_heads * dim;
     const float* const weights = choice.index.weights + static_cast<int64_t>(row) * choice.index.n_heads;
-    for (int page = first_page; page < first_page + kUnitPages && page * kPageTokens <= position; ++page) {
-      const unsigned char* const own = choice.keys.data + choice.pages[segment.first_page + page] * choice.keys.page_bytes;
+    for (int page = first_page; page < first_page + kUnitPages && page * kPageTokens < n; ++page) {
       __syncthreads();   // the last one has been read
       for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * dim; i += kScoreThreads)
-        shared.keys[i / dim][i % dim] = kept_value<type>(own, i / dim, i % dim, dim);
+        shared.keys[i / dim][i % dim] = key_number<type>(choice, segment, page * kPageTokens + i / dim, n, i % dim);
       __syncthreads();
       float sum = 0;
       for (int head = warp_id(); head < choice.index.n_heads; head += kScoreWarps) {
@@ -149,9 +161,8 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
   start_after_inputs();
   auto& shared = shared_memory<ChooseShared>();
   const int row = choice.first_row + static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
-  const int position = position_of(choice.segments[choice.segment_of_row[row]], row), n = position + 1;
-  const int most = choice.index.most;
-  if (position < most) return;
+  const int n = keys_of(choice, choice.segments[choice.segment_of_row[row]], row), most = choice.index.most;
+  if (n <= most) return;
   float* const scores = choice.scores + static_cast<int64_t>(blockIdx.x) * choice.stride;
   if (thread == 0) {
     shared.least = 0;
@@ -195,6 +206,9 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
 
 void choose_positions(Runtime& runtime, const PositionChoice& choice) {
   const RowList& rows = *choice.rows;
+  if (choice.index.most > kMostChosen)
+    throw std::runtime_error("rows choose " + std::to_string(choice.index.most) + " of what an index has, which this backend does of " +
+                             std::to_string(kMostChosen) + " only");
   const auto score = choice.type == KvType::kF32    ? score_kernel<KvType::kF32>
                      : choice.type == KvType::kF16  ? score_kernel<KvType::kF16>
                      : choice.type == KvType::kQ8_0 ? score_kernel<KvType::kQ8_0>

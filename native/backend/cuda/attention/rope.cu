@@ -238,8 +238,7 @@ void RopeTables::begin_step() {
   for (Set& set : sets_) set.ready_for = nullptr;
 }
 
-const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
-  if (rope.n_dims == 0 || rows.n_rows == 0) return nullptr;
+RopeTables::Set& RopeTables::find(const RopeParams& rope) {
   Set* set = std::ranges::find_if(sets_, [&](const Set& known) {
     return known.host == rope.inverse_frequency && known.n_dims == rope.n_dims && known.magnitude == rope.magnitude && known.axes == rope.axes;
   });
@@ -260,6 +259,14 @@ const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
     set->magnitude = rope.magnitude;
     set->ready_for = nullptr;
   }
+  return *set;
+}
+
+const float* RopeTables::frequencies(const RopeParams& rope) { return rope.n_dims == 0 ? nullptr : find(rope).frequencies; }
+
+const float* RopeTables::prepare(const RopeParams& rope, const RowList& rows) {
+  if (rope.n_dims == 0 || rows.n_rows == 0) return nullptr;
+  Set* const set = &find(rope);
   if (set->ready_for != rows.segments) {
     launch(runtime_, factors_kernel, dim3{static_cast<unsigned>(rows.n_rows), 1, 1}, kThreads, 0, rows.segments,
            rows.segment_of_row, rows.pages, set->frequencies,

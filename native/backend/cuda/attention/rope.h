@@ -22,6 +22,8 @@ class RopeTables {
   void begin_step();
   // [rows][n_dims / 2] pairs of cosine and sine, times the magnitude.
   const float* prepare(const RopeParams& rope, const RowList& rows);
+  // The set's inverse frequencies on the device, for rows that turn by other positions than their own; null: nothing rotates.
+  const float* frequencies(const RopeParams& rope);
 
  private:
   static constexpr int kSets = 4;
@@ -34,6 +36,8 @@ class RopeTables {
     float* frequencies = nullptr;  // device: of each pair, then its axis as a number of 32 bits
     float* factors = nullptr;      // device
   };
+  Set& find(const RopeParams& rope);
+
   Runtime& runtime_;
   int max_rows_ = 0, max_head_dim_ = 0;
   std::array<Set, kSets> sets_{};

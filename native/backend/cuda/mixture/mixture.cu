@@ -125,6 +125,7 @@ Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
   memory_ = static_cast<unsigned char*>(*memory);
   shape_ = shape;
   max_rows_ = max_rows;
+  by_token_.reserve(static_cast<size_t>(max_rows) * static_cast<size_t>(std::min(shape.n_used, kMostByToken)));
   return {};
 }
 
@@ -137,14 +138,25 @@ Status CudaMixture::check(const Mixture& mixture) {
     return refused(std::to_string(mixture.shape.n_experts) + " experts, only of " + std::to_string(kMostExperts));
   if (router.groups > kMostExpertGroups)
     return refused(std::to_string(router.groups) + " groups of experts, only of " + std::to_string(kMostExpertGroups));
-  if (mixture.by_token.of_token != nullptr) return refused("experts that tokens have");
-  if (router.score == RouterScore::kRootSoftplus) return refused("experts scored by the root of a softplus");
-  if (mixture.activation.limits_input) return refused("experts whose gates are limited before their activation");
+  if (mixture.by_token.of_token != nullptr && mixture.shape.n_used > kMostByToken)
+    return refused(std::to_string(mixture.shape.n_used) + " experts that a token has, only of " + std::to_string(kMostByToken));
   return {};
 }
 
+std::span<const int32_t> CudaMixture::experts_of_tokens(const Mixture& mixture, int n_rows) {
+  const TokenExperts& by_token = mixture.by_token;
+  const int n_used = shape_.n_used;
+  by_token_.clear();
+  for (int row = 0; row < n_rows && by_token.of_token != nullptr; ++row) {
+    const int32_t token = by_token.tokens[by_token.rows != nullptr ? by_token.rows[row] : row];
+    const int32_t* const own = by_token.of_token + int64_t{token} * n_used;
+    by_token_.insert(by_token_.end(), own, own + n_used);
+  }
+  return by_token_;
+}
+
 void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x,
-                      int n_rows, float* out, bool add_to_out) {
+                      int n_rows, float* out, bool add_to_out, const int32_t* given) {
   if (n_rows == 0) return;
   const Scratch parts(memory_, max_rows_, shape_);
   const int64_t n_ff = shape_.n_ff, n_embd = shape_.n_embd;
@@ -152,7 +164,7 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
                                {mixture.up, parts.up, n_ff, mixture.up_bias}};
   const std::span<const MatmulTarget> inner = std::span(both).subspan(mixture.gate ? 0 : 1);
   const int width = grouped_tile_columns(runtime_, context, inner, n_rows * shape_.n_used, shape_.n_experts);
-  ColumnGroups groups = route(runtime_, mixture.router, shape_, router_logits, n_rows, width, parts.routing);
+  ColumnGroups groups = route(runtime_, mixture.router, shape_, router_logits, n_rows, width, parts.routing, given);
   const int64_t quads = n_embd / 4;
   const auto pieces = static_cast<unsigned>((quads + kThreads - 1) / kThreads);
   if (mixture.weighs_input) {

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
@@ -29,9 +31,14 @@ class CudaMixture {
   // Backend::can_mix.
   static Status check(const Mixture& mixture);
 
-  // Backend::mixture; the shape must be the one reserved for.
+  // Experts that a token has at most, where tokens have them (TokenExperts).
+  static constexpr int kMostByToken = 16;
+  // Host: those of each row's token, [n_rows][n_used]; empty: rows choose. Valid until the next call.
+  std::span<const int32_t> experts_of_tokens(const Mixture& mixture, int n_rows);
+
+  // Backend::mixture; the shape must be the one reserved for. `given`: device, experts_of_tokens(); null: rows choose.
   void run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
-           float* out, bool add_to_out);
+           float* out, bool add_to_out, const int32_t* given = nullptr);
 
  private:
   // Parts of `memory`; of null it only counts.
@@ -50,6 +57,7 @@ class CudaMixture {
   MixtureShape shape_;
   int max_rows_ = 0;
   unsigned char* memory_ = nullptr;
+  std::vector<int32_t> by_token_;
 };
 
 }  // namespace monolith::cuda

@@ -19,6 +19,7 @@ struct Choice {
   bool normalized;
   float scale;
   const float* expert_scales;   // null: none
+  const int32_t* given;         // [row][n_used] experts; null: rows choose
 };
 
 // Of one row. An expert's key orders what it is chosen by, the largest first; 0: it is chosen already. A lane reads and
@@ -80,9 +81,9 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
                                 float* weights) {
   const int lane = lane_id(), n = choice.n_experts, n_used = choice.n_used;
   const float* const logits = choice.logits + row * n;
-  const bool sigmoids = choice.score == RouterScore::kSigmoid;
+  const bool sigmoids = choice.score == RouterScore::kSigmoid, roots = choice.score == RouterScore::kRootSoftplus;
   float top = 0, all = 1;   // the largest logit; the sum of all exponentials
-  if (!sigmoids) {
+  if (!sigmoids && !roots) {
     uint32_t largest = 0;
     for (int e = lane; e < n; e += kWarp) {
       const uint32_t key = key_of(logits[e]);
@@ -93,6 +94,7 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   }
   const float share_of_all = 1.0f / all;
   const auto score_of = [&](float logit) {
+    if (roots) return sqrtf(softplus(logit));
     if (sigmoids) return 1.0f / (1.0f + shifted_exponential(-logit, 0.0f));
     const float part = shifted_exponential(logit, top);
     return choice.plain ? part : part * share_of_all;
@@ -118,8 +120,9 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   float sum = 0;
   for (int i = 0; i < n_used; ++i) {
     const uint32_t largest = warp_largest(best);
-    const auto expert = static_cast<int32_t>(warp_least(best == largest ? at : ~0u));
-    if (expert % kWarp == lane) {
+    const auto best_one = static_cast<int32_t>(warp_least(best == largest ? at : ~0u));
+    const int32_t expert = choice.given ? choice.given[row * n_used + i] : best_one;
+    if (!choice.given && expert % kWarp == lane) {
       keys.of[expert] = 0;
       look();
     }
@@ -241,7 +244,7 @@ __global__ void __launch_bounds__(kPlaceThreads) place_kernel(const Routing rout
 }  // namespace
 
 ColumnGroups route(Runtime& runtime, const Router& router, const MixtureShape& shape, const float* logits, int n_rows,
-                   int tile_columns, const Routing& routing) {
+                   int tile_columns, const Routing& routing, const int32_t* given) {
   const int n_pairs = n_rows * shape.n_used, n_experts = shape.n_experts;
   const Choice choice{.logits = logits,
                       .bias = router.bias,
@@ -250,10 +253,11 @@ ColumnGroups route(Runtime& runtime, const Router& router, const MixtureShape& s
                       .groups = router.groups,
                       .groups_used = router.groups_used,
                       .score = router.score,
-                      .plain = router.score == RouterScore::kSoftmax && !router.bias && router.groups == 1,
+                      .plain = router.score == RouterScore::kSoftmax && !router.bias && router.groups == 1 && !given,
                       .normalized = router.normalized,
                       .scale = router.scale,
-                      .expert_scales = router.expert_scales};
+                      .expert_scales = router.expert_scales,
+                      .given = given};
   const Sizes sizes{.n_experts = n_experts,
                     .n_used = shape.n_used,
                     .n_pairs = n_pairs,

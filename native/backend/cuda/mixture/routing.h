@@ -25,8 +25,9 @@ struct Routing {
 };
 
 // Routes n_rows >= 1 rows of `shape`, with tiles of up to `tile_columns` columns. Where a slot lies among its expert's
-// may differ from run to run; what is computed in it does not.
+// may differ from run to run; what is computed in it does not. `given`: device, the rows' experts, [n_rows][n_used], whose
+// weights alone their logits say; null: rows choose.
 ColumnGroups route(Runtime& runtime, const Router& router, const MixtureShape& shape, const float* logits, int n_rows,
-                   int tile_columns, const Routing& routing);
+                   int tile_columns, const Routing& routing, const int32_t* given = nullptr);
 
 }  // namespace monolith::cuda

@@ -1,5 +1,7 @@
 // Matrix products of every type on every instruction set: against exact arithmetic, against each other bit
 // for bit, and against themselves in other batches and on other numbers of threads.
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,6 +18,14 @@
 using namespace monolith;
 
 namespace {
+
+// Those of GGUF, and FP8 with its scales.
+constexpr auto kProductTypes = [] {
+  std::array<TensorType, std::size(kAllTypes) + 1> types{};
+  std::copy(std::begin(kAllTypes), std::end(kAllTypes), types.begin());
+  types.back() = TensorType::kF8Scaled;
+  return types;
+}();
 
 struct Shape {
   int64_t rows, cols;
@@ -118,7 +128,7 @@ void check_close(TensorType type, Shape shape, const std::vector<std::byte>& dat
     check::fail(__FILE__, __LINE__, what + ": " + std::to_string(worst) + " of what rounding explains, " + where);
 }
 
-bool quantized(TensorType type) { return traits_of(type).block_values > 1; }
+bool quantized(TensorType type) { return !is_float(type); }   // activations are rounded to 8 bits
 bool rounds_to_bf16(TensorType type, CpuIsa isa) {
   return matmul_kernels(isa).activation[strip_type_index(type)] == ActivationKind::kBf16;
 }
@@ -130,7 +140,7 @@ TEST(matmul_is_close_to_exact_arithmetic) {
     for (CpuIsa isa : available_cpu_isas()) {
       auto backend = backend_for(isa, 1, arithmetic);
       REQUIRE(backend != nullptr);
-      for (TensorType type : kAllTypes) {
+      for (TensorType type : kProductTypes) {
         for (Shape shape : shapes_of(type)) {
           const int n_rows = 3;
           const auto data = matrix_data(type, shape.rows, shape.cols, 1);
@@ -155,7 +165,7 @@ TEST(matmul_vector_versions_equal_the_plain_one) {
     if (isa == CpuIsa::kPlain) continue;
     auto backend = backend_for(isa, 2);
     REQUIRE(backend != nullptr);
-    for (TensorType type : kAllTypes) {
+    for (TensorType type : kProductTypes) {
       if (rounds_to_bf16(type, isa)) continue;
       for (Shape shape : shapes_of(type)) {
         const auto data = matrix_data(type, shape.rows, shape.cols, 3);
@@ -179,7 +189,7 @@ TEST(matmul_rows_do_not_depend_on_their_company) {
     for (int threads : {1, 2, 3}) {
       auto backend = backend_for(isa, threads);
       REQUIRE(backend != nullptr);
-      for (TensorType type : kAllTypes) {
+      for (TensorType type : kProductTypes) {
         const Shape shape{37, 256};
         const auto data = matrix_data(type, shape.rows, shape.cols, 5);
         const auto x = random_floats(40 * shape.cols, 6);
@@ -226,9 +236,9 @@ TEST(matmul_large_products_equal_small_ones) {
   }
 }
 
-// A group of targets of mixed types and sizes, with bias, residual and strides: each as if alone, and nothing
+// A group of targets of mixed types and sizes, with factors, bias, residual and strides: each as if alone, and nothing
 // but the outputs is written.
-TEST(matmul_groups_bias_and_residual) {
+TEST(matmul_groups_factors_bias_and_residual) {
   constexpr int64_t kCols = 512;
   for (CpuIsa isa : available_cpu_isas()) {
     auto backend = backend_for(isa, 2);
@@ -236,22 +246,29 @@ TEST(matmul_groups_bias_and_residual) {
     for (int n_rows : {1, 5, 29}) {
       const auto x = random_floats(n_rows * kCols, 10);
       std::vector<std::unique_ptr<Matrix>> matrices;
-      std::vector<std::vector<float>> products, outs, biases, olds;
+      std::vector<std::vector<float>> products, outs, factors, biases, olds;
       std::vector<MatmulTarget> targets;
-      for (TensorType type : kAllTypes) {
+      for (TensorType type : kProductTypes) {
         const int64_t rows = 5 + 23 * static_cast<int64_t>(matrices.size());
         const auto data = matrix_data(type, rows, kCols, 11);
         auto matrix = backend->matrix({type, rows, kCols, data});
         REQUIRE(matrix.ok());
         matrices.push_back(std::move(matrix).value());
         products.push_back(multiply(*backend, *matrices.back(), x.data(), n_rows));
+        factors.push_back(random_floats(rows, 14));
+        if (matrices.size() % 2 == 0) {
+          auto scaled = backend->matrix({.type = type, .rows = rows, .cols = kCols, .data = data, .factors = factors.back()});
+          REQUIRE(scaled.ok());
+          CHECK_EQ((*scaled)->bytes, backend->matrix_bytes(type, rows, kCols) + backend->factor_bytes(rows));
+          matrices.back() = std::move(scaled).value();
+        }
         biases.push_back(random_floats(rows, 12));
         olds.push_back(random_floats(n_rows * (rows + 9), 13));
       }
       outs = olds;
       for (size_t i = 0; i < matrices.size(); ++i)
         targets.push_back({.weight = matrices[i].get(), .out = outs[i].data(), .out_stride = matrices[i]->rows + 9,
-                           .bias = i % 2 ? biases[i].data() : nullptr, .add_to_out = i % 3 == 1});
+                           .bias = i % 4 < 2 ? biases[i].data() : nullptr, .add_to_out = i % 3 == 1});
       backend->matmul(targets, x.data(), n_rows);
       for (size_t i = 0; i < matrices.size(); ++i) {
         const int64_t rows = matrices[i]->rows, stride = rows + 9;
@@ -259,6 +276,7 @@ TEST(matmul_groups_bias_and_residual) {
         for (int row = 0; row < n_rows; ++row) {
           for (int64_t r = 0; r < rows; ++r) {
             float value = products[i][static_cast<size_t>(row * rows + r)];
+            if (i % 2 == 1) value = value * factors[i][static_cast<size_t>(r)];
             if (targets[i].bias) value = value + biases[i][static_cast<size_t>(r)];
             float& to = expected[static_cast<size_t>(row * stride + r)];
             to = targets[i].add_to_out ? to + value : value;
@@ -275,7 +293,7 @@ TEST(matmul_groups_bias_and_residual) {
 TEST(matmul_extreme_weights_do_not_saturate) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
-  for (TensorType type : kAllTypes) {
+  for (TensorType type : kProductTypes) {
     if (!quantized(type)) continue;
     const Shape shape{16, 512};
     const BlockScales scales = block_scales(type);
@@ -318,7 +336,7 @@ TEST(matmul_nan_and_infinite_activations) {
   for (CpuIsa isa : available_cpu_isas()) {
     auto backend = backend_for(isa, 2);
     REQUIRE(backend != nullptr);
-    for (TensorType type : kAllTypes) {
+    for (TensorType type : kProductTypes) {
       const Shape shape{18, 256};
       const auto data = matrix_data(type, shape.rows, shape.cols, 15);
       auto matrix = backend->matrix({type, shape.rows, shape.cols, data});

@@ -88,6 +88,20 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
                                           float size = 1) {
   using monolith::TensorType;
   const auto& traits = monolith::traits_of(type);
+  if (type == TensorType::kF8Scaled) {   // all codes but those of no number, behind a scale
+    Random codes(seed);
+    std::vector<std::byte> data;
+    for (int64_t block = 0; block < rows * cols / traits.block_values; ++block) {
+      const float scale = codes.uniform() * size / 448;
+      const auto* const bytes = reinterpret_cast<const std::byte*>(&scale);
+      data.insert(data.end(), bytes, bytes + sizeof scale);
+      for (int i = 0; i < traits.block_values; ++i) {
+        const auto code = static_cast<uint8_t>(codes.bits() >> 24);
+        data.push_back(static_cast<std::byte>((code & 0x7f) == 0x7f ? code - 1 : code));
+      }
+    }
+    return data;
+  }
   const int64_t blocks = rows * cols / traits.block_values;
   std::vector<std::byte> data(static_cast<size_t>(blocks * traits.block_bytes));
   Random random(seed * 100 + static_cast<uint64_t>(type));

@@ -6,7 +6,6 @@
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
 #include "check.h"
-#include "support/guessing_model.h"
 #include "support/model_fixture.h"
 
 using namespace monolith;
@@ -38,11 +37,11 @@ constexpr Case kCases[] = {
     {"deepseek2-lite.q4_0", "f32", true, KvType::kF32}, {"deepseek2-v3.q8_0", "f32", true, KvType::kF32},
     {"deepseek2-glm47flash.q8_0", "f32", true, KvType::kF32}, {"mistral4.q8_0", "f32", true, KvType::kF32},
     {"deepseek32.q8_0", "f32", true, KvType::kF32}, {"glm-dsa.q8_0", "f32", true, KvType::kF32},
-    {"kimi-linear.q8_0", "f32", true, KvType::kF32},
+    {"kimi-linear.q8_0", "f32", true, KvType::kF32}, {"deepseek4.mxfp4_moe", "f32", true, KvType::kF32},
     // The arithmetic that is served: of each kind of state and layer one.
     {"qwen35.f16", "f16", false, KvType::kF16, true}, {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
     {"falcon-h1.q8_0", "int8", false, KvType::kF16, true}, {"lfm2.f16", "f16", false, KvType::kF16, true},
-    {"deepseek2-v3.q8_0", "int8", false, KvType::kF16, true},
+    {"deepseek2-v3.q8_0", "int8", false, KvType::kF16, true}, {"deepseek4.mxfp4_moe", "int8", false, KvType::kF16, true},
     {"llama.q8_0", "int8", false},
     {"llama.q4_0", "int8", false}, {"llama.q4_k", "int8", false}, {"llama.q6_k", "int8", false},
     {"llama.q4_k_m", "int8", false},
@@ -122,35 +121,4 @@ TEST(cuda_rows_do_not_depend_on_what_is_computed_beside_them) {
     }
   }
   cuda::emulator::set_order(kAscending);
-}
-
-// By what it lacks first: latents of blocks of positions.
-TEST(cuda_refuses_deepseek4_by_name) {
-  const std::string path = check::vectors_path("models/deepseek4.mxfp4_moe.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
-  const auto loaded = load_model(path, make_cuda_backend({}), golden_limits(KvType::kF16));
-  REQUIRE(!loaded.ok());
-  CHECK(loaded.error().code == ErrorCode::kUnsupported);
-  CHECK(loaded.error().message.find("keeps latents of blocks of positions") != std::string::npos);
-}
-
-TEST(cuda_refuses_layers_that_guess_by_name) {
-  const std::string path = check::vectors_path("models/qwen35.f16.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
-  auto plain = GgufFile::open(path);
-  REQUIRE(plain.ok());
-  LooseModel loose(**plain);
-  add_guess_layer(loose);
-  const Bytes image = loose.build();
-  auto file = GgufFile::parse(image);
-  auto backend = make_cuda_backend({});
-  REQUIRE(file.ok() && backend.ok());
-  ModelLimits limits = golden_limits(KvType::kF16);
-  limits.guess_layer = true;
-  limits.guess_rows = 8;
-  limits.max_logit_rows = 32;
-  const auto loaded = Model::load(**file, **backend, limits, {});
-  REQUIRE(!loaded.ok());
-  CHECK(loaded.error().code == ErrorCode::kUnsupported);
-  CHECK(loaded.error().message.find("computed on processors only") != std::string::npos);
 }

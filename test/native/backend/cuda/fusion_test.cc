@@ -40,7 +40,7 @@ void retype(TinyModel& model, TensorType type) {
     const auto cols = static_cast<int64_t>(tensor.dims[0]);
     int64_t rows = 1;
     for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= static_cast<int64_t>(tensor.dims[i]);
-    if (cols % traits_of(type).block_values != 0) continue;
+    if (cols % traits_of(type).block_values != 0 || cols < 8) continue;   // the latter are no matrices: taps, rates
     const auto blocks = matrix_data(type, rows, cols, seed++, 0.125f);
     tensor.type = type;
     tensor.data.resize(blocks.size());
@@ -95,7 +95,8 @@ class Steps {
     std::vector<Segment> segments;
     for (const Part& part : parts) {
       const int32_t* const pages = &pages_[4 * static_cast<size_t>(part.sequence)];
-      segments.push_back({static_cast<int>(tokens.size()), part.n_tokens, part.position, pages});
+      segments.push_back({static_cast<int>(tokens.size()), part.n_tokens, part.position, pages,
+                          part.position > 0 ? part.sequence : kNoSlot, part.sequence});
       for (int i = 0; i < part.n_tokens; ++i)
         tokens.push_back((part.position + i + part.sequence) * 17 % static_cast<int32_t>(TinyModel::kVocab));
       if (!all_logits) rows.push_back(static_cast<int32_t>(tokens.size()) - 1);

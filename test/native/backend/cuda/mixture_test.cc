@@ -220,7 +220,8 @@ namespace {
 
 // Mixtures whose experts give a row's weights: all is zero but expert e's bias at e, which is 1.
 std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Router router,
-                              const std::vector<float>& biases, const std::vector<float>& logits, int n_rows) {
+                              const std::vector<float>& biases, const std::vector<float>& logits, int n_rows,
+                              const TokenExperts& by_token) {
   const int64_t inside = int64_t{shape.n_experts} * shape.n_ff, outside = int64_t{shape.n_experts} * shape.n_embd;
   const std::vector<std::byte> zeros(static_cast<size_t>(inside * shape.n_embd) * sizeof(float));
   const auto up = matrix(backend, TensorType::kF32, inside, shape.n_embd, zeros);
@@ -229,7 +230,7 @@ std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Route
   for (int e = 0; e < shape.n_experts; ++e) ones[static_cast<size_t>(e) * (static_cast<size_t>(shape.n_embd) + 1)] = 1;
   if (!biases.empty()) router.bias = put(backend, biases);
   const Mixture mixture{.shape = shape, .gate = up.get(), .up = up.get(), .down = down.get(),
-                        .down_bias = put(backend, ones), .router = router};
+                        .down_bias = put(backend, ones), .router = router, .by_token = by_token};
   if (Status status = backend.can_mix(mixture); !status) check::fail(__FILE__, __LINE__, status.error().message);
   float* const x = put(backend, std::vector<float>(static_cast<size_t>(n_rows) * static_cast<size_t>(shape.n_embd)));
   const float* const logits_there = put(backend, logits);
@@ -246,6 +247,7 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     Router router;
     bool biased;
     int rows;   // 33: more than one block routes alone
+    bool by_token = false;
   };
   using enum RouterScore;
   const Way ways[] = {
@@ -258,6 +260,10 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
       {64, 8, {.score = kSoftmax, .groups = 4, .groups_used = 1, .normalized = false}, false, 3},
       {132, 7, {.score = kSigmoid, .groups = 44, .groups_used = 5}, true, 4},
       {528, 6, {.score = kSigmoid, .groups = 33, .groups_used = 2}, true, 2},
+      {64, 6, {.score = kRootSoftplus, .scale = 1.5f}, true, 33},
+      {64, 6, {.score = kRootSoftplus, .normalized = false}, false, 5},
+      {64, 6, {.score = kRootSoftplus, .scale = 1.5f}, false, 33, true},
+      {48, 3, {}, false, 4, true},
   };
   cuda::emulator::Order order = kAscending;
   for (const Way& way : ways) {
@@ -276,6 +282,15 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
       biases = numbers(way.experts);
       for (size_t e = 0; e < biases.size(); e += 3) biases[e] = 0;
     }
+    // Of each row's token, of which there are some; and of the rows that are left in the step, the last first.
+    constexpr int kTokens = 11;
+    std::vector<int32_t> of_token, tokens, left;
+    for (int i = 0; i < kTokens * way.used; ++i) of_token.push_back((i * 5 + i / way.used) % way.experts);
+    for (int row = 0; row < way.rows; ++row) {
+      tokens.push_back(row * 7 % kTokens);
+      left.push_back(way.rows - 1 - row);
+    }
+    const TokenExperts by_token{way.by_token ? of_token.data() : nullptr, tokens.data(), way.rows > 4 ? left.data() : nullptr};
     auto cpu = make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact});
     auto cuda = make_cuda_backend({.exact = true});
     REQUIRE(cpu.ok() && cuda.ok());
@@ -283,8 +298,8 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     REQUIRE((*cuda)->reserve(way.rows, shape.n_embd, 16, 16, shape).ok());
     cuda::emulator::set_order(order);
     order = order == kAscending ? kShuffled : order == kShuffled ? kDescending : kAscending;
-    const auto wanted = weights_of(**cpu, shape, way.router, biases, logits, way.rows);
-    const auto given = weights_of(**cuda, shape, way.router, biases, logits, way.rows);
+    const auto wanted = weights_of(**cpu, shape, way.router, biases, logits, way.rows, by_token);
+    const auto given = weights_of(**cuda, shape, way.router, biases, logits, way.rows, by_token);
     if (!same_bits(given, wanted.data()))
       check::fail(__FILE__, __LINE__, std::to_string(way.experts) + " experts, " + std::to_string(way.used) + " used");
     CHECK(std::ranges::count_if(wanted, [](float weight) { return weight != 0; }) > way.rows);
@@ -411,6 +426,11 @@ TEST(cuda_mixtures_that_are_not_computed_are_refused_by_name) {
   mixture.shape.n_experts = 130;
   mixture.router.groups = 65;
   refused(mixture, "mixture of 65 groups");
+  const int32_t of_token = 0;
+  mixture.router.groups = 1;
+  mixture.shape.n_used = 17;
+  mixture.by_token.of_token = &of_token;
+  refused(mixture, "mixture of 17 experts that a token has");
 }
 
 TEST(cuda_mixtures_that_cannot_be_are_refused) {

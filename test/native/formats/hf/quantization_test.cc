@@ -1,12 +1,16 @@
 // Quantized checkpoints, made here as their formats are published: every value is the format's own, and what cannot be is
 // named. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's
 // qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py. compressed-tensors: its pack_quantized.py (pack_to_int32).
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 #include "base/float8.h"
 #include "base/half.h"
 #include "check.h"
+#include "formats/gguf/assembled_file.h"
+#include "formats/gguf/quantize.h"
 #include "formats/hf/folder.h"
 #include "support/hf_folder.h"
 
@@ -32,6 +36,7 @@ struct Folder {
   std::vector<SafetensorData> tensors = {};
   int64_t out = kOut, in = kIn;
   std::vector<float> want = {};            // [out, in]
+  float scale = 1;                         // by which all of it is multiplied
 };
 
 std::string config_of(const Folder& folder) {
@@ -71,7 +76,9 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
   if (tensor->type != type)
     check::fail(__FILE__, __LINE__, what + ": held by " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
-  CHECK((*file)->tensors().size() == 2);   // nothing of what it was joined of is left
+  const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
+  CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));   // nothing of what it was joined of is left
+  CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
     check::fail(__FILE__, __LINE__, what + ": other values than the format's");
   // Some rows alone are the same rows.
@@ -202,9 +209,11 @@ Folder compressed(const Integers& form) {
 
 enum class Scales { kPowers, kAny };
 
-// Blocks of 128 x 128, the last ones cut.
-Folder fp8(Scales kind, const char* scale_type) {
-  constexpr int64_t kRows = 150, kCols = 200;
+constexpr int64_t kCutCols = 200, kWholeCols = 256;
+
+// Blocks of 128 x 128, the last rows cut, and the last columns if there are 200.
+Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
+  constexpr int64_t kRows = 150;
   Folder folder{R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]})"};
   folder.out = kRows;
   folder.in = kCols;
@@ -232,8 +241,9 @@ Folder fp8(Scales kind, const char* scale_type) {
   return folder;
 }
 
-// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize), compressed-tensors' fp4_quantized.py.
-Folder fp4(bool compressed) {
+// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize), compressed-tensors' fp4_quantized.py. Wanted are the values without the number
+// of the matrix; with it, where floats hold them.
+Folder fp4(bool compressed, bool negative = false) {
   constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   Folder folder{compressed ? R"({"quant_method":"compressed-tensors","format":"nvfp4-pack-quantized","config_groups":{"group_0":{)"
                              R"("weights":{"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}})"
@@ -242,12 +252,14 @@ Folder fp4(bool compressed) {
   std::vector<uint8_t> codes, scales;
   for (int64_t i = 0; i < kOut * kIn / 2; ++i) codes.push_back(static_cast<uint8_t>(below(256)));
   for (int64_t i = 0; i < kOut * kIn / 16; ++i) scales.push_back(static_cast<uint8_t>(below(127)));
+  if (negative) scales[70] = 0x85;
   for (int64_t i = 0; i < kOut * kIn; ++i) {
     const int code = codes[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
     const float scale = e4m3_to_float(scales[static_cast<size_t>(i / 16)]);
     const float number = code & 8 ? -kNumbers[code & 7] : kNumbers[code & 7];
-    folder.want.push_back(number * (compressed ? scale / factor : scale * factor));
+    folder.want.push_back(number * (!negative ? scale : compressed ? scale / factor : scale * factor));
   }
+  if (!negative) folder.scale = compressed ? 1 / factor : factor;
   const std::string stem = kStem;
   folder.tensors = {{stem + (compressed ? ".weight_packed" : ".weight"), "U8", {kOut, kIn / 2}, bytes_of(codes)},
                     {stem + ".weight_scale", "F8_E4M3", {kOut, kIn / 16}, bytes_of(scales)},
@@ -257,8 +269,8 @@ Folder fp4(bool compressed) {
 }
 
 // compressed-tensors: a scale for each row.
-Folder fp8_by_row() {
-  Folder folder = fp8(Scales::kAny, "F32");
+Folder fp8_by_row(int64_t cols) {
+  Folder folder = fp8(Scales::kAny, "F32", cols);
   folder.quantization = R"({"quant_method":"compressed-tensors","format":"float-quantized","config_groups":{"group_0":{)"
                         R"("weights":{"num_bits":8,"type":"float","strategy":"channel"}}}})";
   std::vector<float> scales;
@@ -288,12 +300,80 @@ TEST(fp8_checkpoints_hold_what_their_blocks_say) {
   expect_values(fp8(Scales::kPowers, "F8_E8M0"), TensorType::kBF16, "exponents");
   expect_values(fp8(Scales::kAny, "F32"), TensorType::kF32, "any scales");
   expect_values(fp8(Scales::kAny, "BF16"), TensorType::kF32, "scales of 16 bits");
-  expect_values(fp8_by_row(), TensorType::kF32, "a scale for each row");
+  expect_values(fp8_by_row(kCutCols), TensorType::kF32, "a scale for each row");
+}
+
+// Codes and scales as they are, a byte a weight.
+TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
+  for (const char* type : {"F32", "F8_E8M0"}) expect_values(fp8(Scales::kPowers, type, kWholeCols), TensorType::kF8Scaled, type);
+  for (const char* type : {"F32", "BF16"}) expect_values(fp8(Scales::kAny, type, kWholeCols), TensorType::kF8Scaled, type);
+  expect_values(fp8_by_row(kWholeCols), TensorType::kF8Scaled, "a scale for each row");
+  Folder huge = fp8(Scales::kPowers, "F32", kWholeCols);
+  const float scale = 0x1p110f;
+  std::memcpy(huge.tensors[1].bytes.data(), &scale, sizeof scale);
+  const auto held = open(config_of(huge), safetensors_of(with_table(huge.tensors)));
+  REQUIRE(held.ok());
+  CHECK((*held)->tensor("blk.0.ffn_down.weight")->type == TensorType::kF32);
+  // A code of no number: so is its block, and with it every product of the row.
+  Folder damaged = fp8(Scales::kAny, "F32", kWholeCols);
+  damaged.tensors[0].bytes[3 * kWholeCols + 130] = static_cast<char>(0xff);
+  const auto file = open(config_of(damaged), safetensors_of(with_table(damaged.tensors)));
+  REQUIRE(file.ok());
+  const auto rows = values_of(**file, *(*file)->tensor("blk.0.ffn_down.weight"), 2, 3);
+  for (int64_t i = 0; i < 3 * kWholeCols; ++i)
+    CHECK(std::isnan(rows[static_cast<size_t>(i)]) == (i >= kWholeCols + 128 && i < 2 * kWholeCols));
+}
+
+// Whoever wants floats, or a smaller type made of them, gets what the floats of such a checkpoint would give.
+TEST(fp8_checkpoints_of_whole_blocks_give_floats_and_smaller_types) {
+  for (const Scales kind : {Scales::kPowers, Scales::kAny}) {
+    const Folder folder = fp8(kind, "F32", kWholeCols);
+    const auto opened = [&](TensorType type) {
+      auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
+      if (file) AssembledFile::quantize(**file, type, 1);
+      return file;
+    };
+    const auto small = opened(TensorType::kQ8_0), kept = opened(TensorType::kF8E4M3);
+    REQUIRE(small.ok() && kept.ok());
+    const GgufTensor* const q8 = (*small)->tensor("blk.0.ffn_down.weight");
+    REQUIRE(q8->type == TensorType::kQ8_0);
+    std::vector<std::byte> want(q8->bytes()), scratch;
+    quantize(TensorType::kQ8_0, folder.want.data(), static_cast<int64_t>(folder.want.size()), want.data());
+    const auto got = (*small)->read(*q8, 0, q8->bytes(), scratch);
+    CHECK(std::ranges::equal(got, want));
+    const GgufTensor* const floats = (*kept)->tensor("blk.0.ffn_down.weight");
+    CHECK(floats->fp8 && floats->type == (kind == Scales::kPowers ? TensorType::kBF16 : TensorType::kF32));
+    CHECK(values_of(**kept, *floats, 0, folder.out) == folder.want);
+  }
 }
 
 TEST(nvfp4_checkpoints_hold_what_their_blocks_say) {
-  expect_values(fp4(false), TensorType::kF32, "ModelOpt");
-  expect_values(fp4(true), TensorType::kF32, "compressed-tensors");
+  for (const bool compressed : {false, true}) {
+    const std::string what = compressed ? "compressed-tensors" : "ModelOpt";
+    expect_values(fp4(compressed), TensorType::kNVFP4, what);
+    expect_values(fp4(compressed, true), TensorType::kF32, what + " with a scale below 0");
+  }
+}
+
+// DeepSeek V4: FP8 whose scales are called otherwise, and experts in MXFP4 (its inference/convert.py).
+TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
+  Folder folder = fp8(Scales::kPowers, "F8_E8M0", kWholeCols);
+  folder.tensors[1].name = std::string(kStem) + ".scale";
+  expect_values(folder, TensorType::kF8Scaled, "FP8");
+  constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  std::vector<uint8_t> codes, scales;
+  folder.want.clear();
+  for (int64_t i = 0; i < folder.out * folder.in / 2; ++i) codes.push_back(static_cast<uint8_t>(below(256)));
+  for (int64_t i = 0; i < folder.out * folder.in / 32; ++i) scales.push_back(static_cast<uint8_t>(120 + below(14)));
+  for (int64_t i = 0; i < folder.out * folder.in; ++i) {
+    const int code = codes[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
+    folder.want.push_back((code & 8 ? -1.0f : 1.0f) * std::ldexp(kNumbers[code & 7], scales[static_cast<size_t>(i / 32)] - 127));
+  }
+  folder.tensors = {{std::string(kStem) + ".weight", "I8", {folder.out, folder.in / 2}, bytes_of(codes)},
+                    {std::string(kStem) + ".scale", "F8_E8M0", {folder.out, folder.in / 32}, bytes_of(scales)}};
+  expect_values(folder, TensorType::kMXFP4, "MXFP4");
+  expect_refused(folder, [](Folder& f) { f.tensors.pop_back(); }, "is without its 'model.layers.0.mlp.down_proj.scale'");
+  expect_refused(folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
 }
 
 TEST(gptq_checkpoints_hold_what_their_groups_say) {
@@ -329,6 +409,14 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   for (size_t i = 0; i < folder.want.size(); ++i)
     folder.want[i] = e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[i])) * scale;
   expect_values(folder, TensorType::kF32, "one scale");
+  folder.tensors[0].shape = {75, 400};   // of as many codes
+  folder.in = 400, folder.out = 75;
+  expect_values(folder, TensorType::kF32, "one scale of other rows");
+  Folder whole = fp8(Scales::kAny, "F32", kWholeCols);
+  whole.quantization = folder.quantization;
+  whole.tensors[1] = folder.tensors[1];
+  for (size_t i = 0; i < whole.want.size(); ++i) whole.want[i] = e4m3_to_float(static_cast<uint8_t>(whole.tensors[0].bytes[i])) * scale;
+  expect_values(whole, TensorType::kF8Scaled, "one scale of whole blocks");
 }
 
 // Floats that a matrix is held by are stored as smaller types on demand, as those of any checkpoint.

@@ -1,0 +1,33 @@
+// Products of matrices whose rows have factors: what a kernel gives, times these, before bias and the old output come to it. Any
+// thread.
+#pragma once
+
+#include <cassert>
+
+#include "backend/cpu/matmul/kernels.h"
+
+namespace monolith {
+
+// Runs `kernel` over `tile`; `factors` of its lanes, or null.
+inline void run_tile(StripKernel kernel, const StripTile& tile, const float* factors) {
+  if (factors == nullptr) return kernel(tile);
+  constexpr int kMostRows = 12, kMostLanes = 2 * kStripRows;   // of any instruction set
+  assert(tile.n_rows <= kMostRows && tile.lanes <= kMostLanes);
+  float products[kMostRows * kMostLanes];
+  StripTile alone = tile;
+  alone.out = products;
+  alone.out_stride = kMostLanes;
+  alone.bias = nullptr;
+  alone.add_to_out = false;
+  kernel(alone);
+  for (int row = 0; row < tile.n_rows; ++row) {
+    float* const out = tile.out + row * tile.out_stride;
+    for (int lane = 0; lane < tile.lanes; ++lane) {
+      float value = products[row * kMostLanes + lane] * factors[lane];
+      if (tile.bias != nullptr) value = value + tile.bias[lane];
+      out[lane] = tile.add_to_out ? out[lane] + value : value;
+    }
+  }
+}
+
+}  // namespace monolith

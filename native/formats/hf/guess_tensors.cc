@@ -1,0 +1,51 @@
+#include "formats/hf/guess_tensors.h"
+
+#include <algorithm>
+
+#include "formats/hf/tensor_names.h"
+#include "formats/hf/translator.h"
+
+namespace monolith::hf {
+namespace {
+
+constexpr int64_t kMostGuessLayers = 16;   // as the model has it
+constexpr std::string_view kLayers = "layers.";
+
+// Of a layer of the whole, whatever stands before.
+std::optional<GuessName> behind_name(std::string_view name, int64_t layers) {
+  const size_t at = name.find(kLayers);
+  if (at == std::string_view::npos || is_left_out(name)) return std::nullopt;
+  std::string_view rest = name.substr(at + kLayers.size());
+  const int64_t layer = take_number(rest);
+  if (layer < layers) return std::nullopt;
+  return GuessName{layer - layers, rest};
+}
+
+}  // namespace
+
+std::optional<GuessName> mtp_name(std::string_view name) {
+  for (const std::string_view prefix : {"mtp.", "model.mtp."}) {
+    if (!name.starts_with(prefix)) continue;
+    std::string_view rest = name.substr(prefix.size());
+    if (!rest.starts_with(kLayers)) return GuessName{-1, rest};
+    rest.remove_prefix(kLayers.size());
+    if (const int64_t level = take_number(rest); level >= 0) return GuessName{level, rest};
+    return GuessName{-1, rest};
+  }
+  return std::nullopt;
+}
+
+int64_t count_guess_layers(const std::vector<Safetensor>& tensors, Guesses guesses, int64_t layers, std::optional<int64_t> stated) {
+  if (guesses == Guesses::kNone || guesses == Guesses::kLeftOut) return 0;
+  int64_t count = 0;
+  bool has_first = false;
+  for (const Safetensor& tensor : tensors) {
+    const auto name = guesses == Guesses::kMtp ? mtp_name(tensor.name) : behind_name(tensor.name, layers);
+    if (!name) continue;
+    has_first = has_first || (name->level == 0 && name->rest == "eh_proj.weight") || (name->level < 0 && name->rest == "fc.weight");
+    count = std::max(count, std::min(name->level, kMostGuessLayers - 1) + 1);
+  }
+  return has_first ? std::min(count, stated.value_or(count)) : 0;
+}
+
+}  // namespace monolith::hf

@@ -1,0 +1,164 @@
+// What guesses tokens beside a network, on the CUDA backend: layers of a file's own and EAGLE-3 heads say what they say on
+// the processor, whose formula guess_layer_test.cc and eagle_head_test.cc hold to float64; and the network's logits know
+// nothing of it.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
+#include "check.h"
+#include "support/eagle_file.h"
+#include "support/fed_sequence.h"
+#include "support/guessing_model.h"
+#include "support/network_run.h"
+
+using namespace monolith;
+using namespace monolith::testing;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+// A model's file, and that of a head, if there is one.
+struct Files {
+  Bytes image, head_image;
+  std::unique_ptr<const GgufFile> file, head;
+};
+
+struct Guesser {
+  const char* model;
+  int n_layers = 0;   // of its own that guess; 0: it has a head
+};
+
+std::optional<Files> files_of(const Guesser& guesser) {
+  const std::string path = check::vectors_path(std::string("models/") + guesser.model + ".gguf");
+  if (path.empty()) return std::nullopt;
+  auto plain = GgufFile::open(path);
+  if (!plain) return std::nullopt;
+  LooseModel loose(**plain);
+  Files files;
+  for (int i = 0; i < guesser.n_layers; ++i) {
+    const uint32_t layer = add_guess_layer(loose);
+    // Each of its own: what one has left of the rows is not what another has.
+    const uint64_t n_embd = loose.number("embedding_length");
+    loose.put_floats("blk." + std::to_string(layer) + ".nextn.eh_proj.weight", {2 * n_embd, n_embd},
+                     made_up(2 * n_embd * n_embd, 30 + static_cast<uint64_t>(i), 0.15f));
+  }
+  if (guesser.n_layers == 0) {
+    files.head_image = EagleFile(loose, {120, 50, 7, 200, 8}).build();
+    auto head = GgufFile::parse(files.head_image);
+    if (!head) return std::nullopt;
+    files.head = std::move(*head);
+  }
+  files.image = loose.build();
+  auto file = GgufFile::parse(files.image);
+  if (!file) return std::nullopt;
+  files.file = std::move(*file);
+  return files;
+}
+
+// Of a sequence beside which other pages lie: its logits, and then guess behind guess.
+struct Said {
+  Floats logits;
+  std::vector<Floats> guesses;
+};
+constexpr int kTokens = 12, kDepth = 4;
+
+Result<Said> said_by(const Files& files, Result<std::unique_ptr<Backend>> backend, int piece, bool guesses = true) {
+  if (!backend) return backend.error();
+  ModelLimits limits = guess_limits(guesses && !files.head);
+  auto model = Transformer::load(*files.file, **backend, limits, {}, guesses ? files.head.get() : nullptr);
+  if (!model) return model.error();
+  CHECK_EQ((*model)->guesses(), guesses);
+  CHECK_EQ((*model)->allocated().total(), (*model)->memory().total());
+  std::vector<int32_t> tokens = some_tokens(kTokens);
+  Fed sequence(**model, 16, guesses ? 1 : 0);
+  Said said{sequence.feed({tokens.begin(), tokens.end() - 1}, piece), {}};
+  for (int depth = 0; guesses && depth < kDepth; ++depth)
+    said.guesses.push_back(sequence.guess(some_tokens(kTokens + depth).back(), depth));
+  // The step that computes them goes on as if nothing had been guessed.
+  const Floats next = sequence.feed({tokens.back()}, 1);
+  said.logits.insert(said.logits.end(), next.begin(), next.end());
+  return said;
+}
+
+double furthest(const Floats& a, const Floats& b) {
+  double most = 0, scale = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+    scale = std::max(scale, std::abs(double{b[i]}));
+  }
+  return a.size() == b.size() && std::isfinite(most) ? most / scale : INFINITY;
+}
+
+// Layers of every kind of memory: recurrent state, latents, windows and experts; hidden rows past the last norm and before
+// it; several levels; and heads, with one table of pages and with several.
+constexpr Guesser kGuessers[] = {{"qwen35.f16", 1},  {"deepseek2-v3.q8_0", 1}, {"exaone-moe.q8_0", 1}, {"mimo2.q8_0", 3},
+                                 {"step35.q8_0", 2}, {"llama.q8_0"},            {"qwen35.f16"},         {"mimo2.q8_0"}};
+
+}  // namespace
+
+TEST(cuda_guesses_what_the_processor_does) {
+  bool any = false;
+  for (const Guesser& guesser : kGuessers) {
+    const auto files = files_of(guesser);
+    if (!files) continue;
+    any = true;
+    const std::string what = std::string(guesser.model) + (guesser.n_layers > 0 ? ", " + std::to_string(guesser.n_layers) + " layers" : ", a head");
+    const auto expected = said_by(*files, make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}), kTokens);
+    const auto without = said_by(*files, make_cuda_backend({.exact = true}), 7, false);
+    if (!expected || !without) return check::fail(__FILE__, __LINE__, what + ": " + (expected ? without : expected).error().message);
+    double worst = 0;
+    for (const int piece : {1, 7}) {
+      const auto found = said_by(*files, make_cuda_backend({.exact = true}), piece);
+      if (!found) return check::fail(__FILE__, __LINE__, what + ": " + found.error().message);
+      CHECK(found->logits == without->logits);
+      REQUIRE(found->guesses.size() == expected->guesses.size());
+      for (size_t i = 0; i < expected->guesses.size(); ++i) worst = std::max(worst, furthest(found->guesses[i], expected->guesses[i]));
+    }
+    check::note(what + ": " + std::to_string(worst));
+    if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, what + " guesses otherwise");
+  }
+  if (!any) check::skip("the golden vectors are not here");
+}
+
+// Whether steps are served at all, and the same bits however the prompt was cut.
+TEST(cuda_guesses_in_served_arithmetic_do_not_depend_on_cuts) {
+  for (const Guesser& guesser : {kGuessers[0], kGuessers[3], kGuessers[5]}) {
+    const auto files = files_of(guesser);
+    if (!files) return check::skip("the golden vectors are not here");
+    const auto whole = said_by(*files, make_cuda_backend({}), kTokens), cut = said_by(*files, make_cuda_backend({}), 3);
+    REQUIRE(whole.ok() && cut.ok());
+    CHECK(whole->logits == cut->logits);
+    CHECK(whole->guesses == cut->guesses);
+  }
+}
+
+// Steps of one row each, of two sequences by turns, which a device could take for one recorded step played again.
+TEST(cuda_guesses_of_sequences_that_take_turns_are_their_own) {
+  for (const Guesser& guesser : {kGuessers[0], kGuessers[5]}) {
+    const auto files = files_of(guesser);
+    if (!files) return check::skip("the golden vectors are not here");
+    const std::vector<int32_t> tokens = some_tokens(2 * kTokens);
+    const auto guesses = [&](const std::vector<int>& turns) {
+      auto backend = make_cuda_backend({});
+      if (!backend) return std::vector<Floats>();
+      auto model = Transformer::load(*files->file, **backend, guess_limits(!files->head), {}, files->head.get());
+      if (!model) return std::vector<Floats>();
+      Fed sequences[] = {Fed(**model, 16, 1), Fed(**model, 32, 0)};
+      for (int i = 0; i < kTokens; ++i)
+        for (const int turn : turns) sequences[turn].feed({tokens[static_cast<size_t>(turn * kTokens + i)]}, 1);
+      std::vector<Floats> found;
+      for (const int turn : turns) found.push_back(sequences[turn].guess(5, 0));
+      return found;
+    };
+    const std::vector<Floats> together = guesses({0, 1}), first = guesses({0}), second = guesses({1});
+    REQUIRE(together.size() == 2 && first.size() == 1 && second.size() == 1);
+    CHECK(together[0] == first[0]);
+    CHECK(together[1] == second[0]);
+    CHECK(together[0] != together[1]);
+  }
+}

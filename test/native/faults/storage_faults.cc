@@ -1,0 +1,276 @@
+// A library to be preloaded (LD_PRELOAD) into a process whose database is to meet a fault: it counts the writes and syncs
+// of one file, and something goes wrong at one of them. Any thread; what is counted is counted under one lock.
+//
+//   FAULT_FILE    end of the path of the file that is meant
+//   FAULT_AT      the number of the call, from 1
+//   FAULT_HOW     eio, enospc    it fails with that, and does nothing
+//                 full           it and all later writes fail with ENOSPC: the disk stays full
+//                 kill           the process ends before it
+//                 torn           the process ends when half of the bytes are written
+//                 power          the process ends, and of what was written since the last sync a part is lost, by FAULT_SEED
+//                 the next process takes the machine for one that was started since, by its boot id
+//                 sync           the first sync from that call on fails with EIO
+//                 meta           the first write of a meta page's end from that call on fails with EIO; it is no whole page
+//   FAULT_FROM    calls count from when there is such a file; without it from the first
+//   FAULT_SEEN    a file that is made when it has come to that
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace {
+
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+long calls = 0;
+
+template <typename F>
+F* real(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
+}
+
+ssize_t really_pwrite(int file, const void* bytes, size_t n, off_t at) {
+  static auto* const call = real<ssize_t(int, const void*, size_t, off_t)>("pwrite64");
+  return call(file, bytes, n, at);
+}
+
+const char* setting(const char* name) {
+  const char* value = getenv(name);
+  return value ? value : "";
+}
+
+bool is_meant(int file) {
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  const ssize_t n = readlink(link, path, sizeof path - 1);
+  if (n <= 0) return false;
+  path[n] = 0;
+  const char* end = setting("FAULT_FILE");
+  const size_t length = strlen(end);
+  return length > 0 && static_cast<size_t>(n) >= length && strcmp(path + n - length, end) == 0;
+}
+
+// What the file had where something was written since the last sync.
+struct Undo {
+  Undo* before;
+  int file;
+  off_t at;
+  size_t n, had;   // bytes written; bytes that were there, which lie behind this
+  char* bytes() { return reinterpret_cast<char*>(this + 1); }
+};
+Undo* undo = nullptr;
+
+bool keeps_undo() { return strcmp(setting("FAULT_HOW"), "power") == 0; }
+
+void note_write(int file, off_t at, size_t n) {
+  if (!keeps_undo() || n == 0) return;
+  if ((fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) != 0) return;   // it is there when the call returns
+  auto* entry = static_cast<Undo*>(malloc(sizeof(Undo) + n));
+  if (!entry) return;
+  entry->before = undo, entry->file = file, entry->at = at, entry->n = n;
+  const ssize_t had = pread(file, entry->bytes(), n, at);
+  entry->had = had > 0 ? static_cast<size_t>(had) : 0;
+  undo = entry;
+}
+
+void forget_writes() {
+  while (undo) {
+    Undo* before = undo->before;
+    free(undo);
+    undo = before;
+  }
+}
+
+// A disk writes what it holds in any order: of the sectors not synced any may be missing.
+void lose_writes() {
+  uint64_t chance = strtoull(setting("FAULT_SEED"), nullptr, 10) * 0x9E3779B97F4A7C15u + 1;
+  constexpr size_t kSector = 4096;
+  for (Undo* entry = undo; entry; entry = entry->before) {
+    for (size_t from = 0; from < entry->n; from += kSector) {
+      chance = chance * 6364136223846793005u + 1442695040888963407u;
+      if (chance >> 63) continue;
+      const size_t n = entry->n - from < kSector ? entry->n - from : kSector;
+      char old[kSector] = {};   // what was not there comes back as zeros
+      if (entry->had > from) memcpy(old, entry->bytes() + from, entry->had - from < n ? entry->had - from : n);
+      if (really_pwrite(entry->file, old, n, entry->at + static_cast<off_t>(from)) < 0) _exit(138);
+    }
+  }
+}
+
+void mark() {
+  const int file = open(setting("FAULT_SEEN"), O_CREAT | O_WRONLY, 0600);
+  if (file >= 0) close(file);
+}
+
+// True: the call fails, errno is set. Under the lock. `half`: writes half of what the call was to write.
+template <typename Half>
+bool meets_fault(bool writes, size_t bytes, Half&& half) {
+  const long at = strtol(setting("FAULT_AT"), nullptr, 10);
+  const char* how = setting("FAULT_HOW");
+  if (*setting("FAULT_FROM") != 0 && access(setting("FAULT_FROM"), F_OK) != 0) return false;
+  ++calls;
+  if (strcmp(how, "sync") == 0 || strcmp(how, "meta") == 0) {
+    static bool failed = false;
+    if (failed || calls < at || (strcmp(how, "sync") == 0 ? writes : !writes || bytes % 512 == 0)) return false;
+    failed = true;
+    mark();
+    errno = EIO;
+    return true;
+  }
+  if (at > 0 && calls > at && writes && strcmp(how, "full") == 0) {
+    errno = ENOSPC;
+    return true;
+  }
+  if (calls != at) return false;
+  mark();
+  if (strcmp(how, "torn") == 0) half();
+  if (strcmp(how, "power") == 0) lose_writes();
+  if (strcmp(how, "torn") == 0 || strcmp(how, "kill") == 0 || strcmp(how, "power") == 0) _exit(137);
+  if (strcmp(how, "full") == 0 && !writes) return false;
+  errno = strcmp(how, "eio") == 0 ? EIO : ENOSPC;
+  return true;
+}
+
+ssize_t write_at(int file, const struct iovec* parts, int n_parts, off_t at) {
+  ssize_t total = 0;
+  pthread_mutex_lock(&lock);
+  size_t all = 0;
+  for (int i = 0; i < n_parts; ++i) all += parts[i].iov_len;
+  const bool fails = meets_fault(true, all, [&] {
+    size_t left = all / 2;
+    off_t to = at;
+    for (int i = 0; i < n_parts && left > 0; ++i) {
+      const size_t n = parts[i].iov_len < left ? parts[i].iov_len : left;
+      if (really_pwrite(file, parts[i].iov_base, n, to) < 0) break;
+      left -= n, to += static_cast<off_t>(n);
+    }
+  });
+  if (fails) {
+    total = -1;
+  } else {
+    note_write(file, at, all);
+    for (int i = 0; i < n_parts; ++i) {
+      const ssize_t n = really_pwrite(file, parts[i].iov_base, parts[i].iov_len, at + total);
+      if (n < 0) {
+        if (total == 0) total = -1;
+        break;
+      }
+      total += n;
+      if (static_cast<size_t>(n) < parts[i].iov_len) break;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+  return total;
+}
+
+int sync_of(int file, const char* name) {
+  auto* const call = real<int(int)>(name);
+  if (!is_meant(file)) return call(file);
+  pthread_mutex_lock(&lock);
+  const bool fails = meets_fault(false, 0, [] {});
+  pthread_mutex_unlock(&lock);
+  if (fails) return -1;
+  const int result = call(file);
+  pthread_mutex_lock(&lock);
+  if (result == 0) forget_writes();
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+}  // namespace
+
+extern "C" {
+
+// With `power` the process is told a boot id of its own: another one each time.
+int open64(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  if (keeps_undo() && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) path = "/proc/sys/kernel/random/uuid";
+  static auto* const call = real<int(const char*, int, ...)>("open64");
+  return call(path, flags, mode);
+}
+
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  return open64(path, flags, mode);
+}
+
+ssize_t pwrite(int file, const void* bytes, size_t n, off_t at) {
+  if (!is_meant(file)) return really_pwrite(file, bytes, n, at);
+  const struct iovec part = {const_cast<void*>(bytes), n};
+  return write_at(file, &part, 1, at);
+}
+
+ssize_t pwrite64(int file, const void* bytes, size_t n, off_t at) { return pwrite(file, bytes, n, at); }
+
+ssize_t pwritev(int file, const struct iovec* parts, int n, off_t at) {
+  if (is_meant(file)) return write_at(file, parts, n, at);
+  return real<ssize_t(int, const struct iovec*, int, off_t)>("pwritev64")(file, parts, n, at);
+}
+
+ssize_t pwritev64(int file, const struct iovec* parts, int n, off_t at) { return pwritev(file, parts, n, at); }
+
+ssize_t write(int file, const void* bytes, size_t n) {
+  static auto* const call = real<ssize_t(int, const void*, size_t)>("write");
+  if (!is_meant(file)) return call(file, bytes, n);
+  const off_t at = lseek(file, 0, SEEK_CUR);
+  const struct iovec part = {const_cast<void*>(bytes), n};
+  const ssize_t written = write_at(file, &part, 1, at);
+  if (written > 0) lseek(file, at + written, SEEK_SET);
+  return written;
+}
+
+ssize_t writev(int file, const struct iovec* parts, int n) {
+  static auto* const call = real<ssize_t(int, const struct iovec*, int)>("writev");
+  if (!is_meant(file)) return call(file, parts, n);
+  const off_t at = lseek(file, 0, SEEK_CUR);
+  const ssize_t written = write_at(file, parts, n, at);
+  if (written > 0) lseek(file, at + written, SEEK_SET);
+  return written;
+}
+
+int fsync(int file) { return sync_of(file, "fsync"); }
+int fdatasync(int file) { return sync_of(file, "fdatasync"); }
+
+int ftruncate(int file, off_t length) {
+  auto* const call = real<int(int, off_t)>("ftruncate64");
+  if (!is_meant(file)) return call(file, length);
+  pthread_mutex_lock(&lock);
+  const bool fails = meets_fault(true, 0, [] {});
+  pthread_mutex_unlock(&lock);
+  return fails ? -1 : call(file, length);
+}
+
+int ftruncate64(int file, off_t length) { return ftruncate(file, length); }
+
+// Of mappings nobody can say here which file they are of.
+int msync(void* from, size_t n, int flags) {
+  static auto* const call = real<int(void*, size_t, int)>("msync");
+  pthread_mutex_lock(&lock);
+  const bool fails = meets_fault(false, 0, [] {});
+  pthread_mutex_unlock(&lock);
+  if (fails) return -1;
+  const int result = call(from, n, flags);
+  pthread_mutex_lock(&lock);
+  if (result == 0) forget_writes();
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+}  // extern "C"

@@ -1,0 +1,39 @@
+// The one source of chance of a simulation: equal seeds give equal numbers on every machine and compiler (the standard
+// library's distributions do not).
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace monolith::simulation {
+
+// One round of SplitMix64 (Steele, Lea and Flood 2014): every bit that goes in reaches every bit that comes out.
+inline uint64_t scramble(uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(scramble(seed)) {}
+  // Of one place in a run, whatever was drawn elsewhere.
+  Random(uint64_t seed, uint64_t place) : state_(scramble(scramble(seed) ^ scramble(~place))) {}
+
+  uint64_t next() { return scramble(state_ += 0x9E3779B97F4A7C15u); }
+  // 0 .. n - 1.
+  int below(int n) { return static_cast<int>(next() >> 33) % n; }
+  // Both included.
+  int from(int least, int most) { return least + below(most - least + 1); }
+  bool one_in(int n) { return below(n) == 0; }
+  template <typename T>
+  T among(std::initializer_list<T> choices) {
+    return choices.begin()[below(static_cast<int>(choices.size()))];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace monolith::simulation
