@@ -11,8 +11,8 @@ import { parseArgs } from 'node:util';
 import type { Accounts } from '../src/accounts/accounts.js';
 import { openAccounts } from '../src/accounts/lmdb-directory.js';
 import type { Organization } from '../src/accounts/keys.js';
-import { Admission } from '../src/admission/admission.js';
 import type { Reservation, ReserveRequest } from '../src/admission/admission.js';
+import { LocalAdmission } from '../src/admission/local-admission.js';
 import { configWith } from '../src/config/load.js';
 import { identify } from '../src/http/authentication.js';
 import type { Identity } from '../src/identity/identity.js';
@@ -65,7 +65,7 @@ async function measure(organizations: number, runs: number, requests: number): P
   const accounts = openAccounts(store);
   try {
     const secrets = await keysOf(store, accounts, organizations);
-    const admission = new Admission(configWith({ limits: { rpm: 1_000_000, tpm: 1_000_000_000, concurrency: 1_000_000 } }).limits);
+    const admission = new LocalAdmission(configWith({ limits: { rpm: 1_000_000, tpm: 1_000_000_000, concurrency: 1_000_000 } }).limits);
     const writing = timed(store);
     const usage = new UsageRecorder(new LmdbUsageStore(writing.store), SILENT);
     const times: Record<Step, number[]> = { key: [], reserve: [], headers: [], settle: [], together: [], usage: [] };
@@ -118,7 +118,7 @@ async function measure(organizations: number, runs: number, requests: number): P
 }
 
 /** Without a monthly cap it waits for nothing. */
-function atOnce(admission: Admission, request: ReserveRequest): Reservation {
+function atOnce(admission: LocalAdmission, request: ReserveRequest): Reservation {
   const reservation = admission.reserve(request);
   if (reservation instanceof Promise) throw new Error('a reservation waits');
   return reservation;

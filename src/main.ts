@@ -15,6 +15,7 @@ const commands: readonly Command[] = [
   { name: 'chat', summary: 'talk to a model in the terminal', run: async (argv) => (await import('./cli/chat.js')).chat(argv) },
   { name: 'keys', summary: 'create, list, rotate and revoke API keys', run: async (argv) => (await import('./cli/keys.js')).keys(argv) },
   { name: 'data', summary: 'check, back up and restore the database', run: async (argv) => (await import('./cli/data.js')).data(argv) },
+  { name: 'state', summary: 'bring a data folder into the database that several servers share', run: async (argv) => (await import('./cli/state.js')).state(argv) },
   { name: 'models', summary: 'list the models that would be served; serve and unserve fetched ones', run: async (argv) => (await import('./cli/models.js')).models(argv) },
   { name: 'pull', summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]', run: async (argv) => (await import('./cli/pull.js')).pull(argv) },
   { name: 'inspect', summary: 'what a model file or folder holds, and the memory it would take', run: async (argv) => (await import('./cli/inspect.js')).inspect(argv) },

@@ -1,10 +1,11 @@
 // One server: the data folder's lock, the service that answers, the listening socket, and its end. Used by
 // the command line and, in-process, by tests.
 
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
-import type { LmdbDirectory } from './accounts/lmdb-directory.js';
-import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/admission.js';
+import type { SweptDirectory } from './accounts/directory.js';
+import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/counter-memory.js';
 import type { Config } from './config/settings.js';
 import { setupUrl } from './dashboard/api/objects.js';
 import { StartError } from './errors.js';
@@ -16,14 +17,17 @@ import { isLoopback } from './http/hosts.js';
 import type { FailedModel } from './service/engine-status.js';
 import { openService } from './service.js';
 import type { Service, SharedState } from './service.js';
+import { checkShared } from './service/shared-settings.js';
 import { UndoStack } from './service/undo-stack.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
 import { ensureRoom } from './storage/lmdb-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
 import type { Telemetry } from './telemetry/types.js';
 import { HeldResponses } from './storage/held-responses.js';
+import { upstreamRows } from './service/engine-settings.js';
 import { AnsweringThreads } from './threads/answering-threads.js';
 import { LocalBus } from './shared/bus.js';
+import { SharedCounts, upstreamBytes } from './generation/upstream/shared-counts.js';
 import { HubBus } from './threads/hub-bus.js';
 import { ThreadStates } from './shared/thread-states.js';
 
@@ -49,12 +53,14 @@ export interface Server {
   /** Where the first user signs up, as long as there is none and not everybody may: its code lets in. */
   readonly setupUrl: string | null;
   readonly accounts: Accounts;
-  readonly directory: LmdbDirectory;
+  readonly directory: SweptDirectory;
   readonly telemetry: Telemetry;
   readonly pool: ModelPool;
   readonly http: HttpServer;
   /** Those that answer, if they are several; else the main thread answers. */
   readonly threads: AnsweringThreads | null;
+  /** Resolves, with why, if the database takes no writes any more: the process is to be drained and killed, for what closes writes, and LMDB would sync again what it may have lost. */
+  readonly lost: Promise<Error>;
   /** Refuses new requests, gives running ones `drain_ms`, ends them early, then closes. Idempotent. */
   drain(): Promise<void>;
   /** Closes at once; running requests are aborted. Idempotent. */
@@ -74,6 +80,7 @@ export function startServer(config: Config, options: StartOptions = {}): Promise
 }
 
 async function start(config: Config, options: StartOptions, undo: UndoStack): Promise<Server> {
+  checkShared(config);
   const telemetry = options.telemetry ?? createTelemetry({ format: config.log, level: config.log_level, metricNames: config.metrics.names, traces: config.telemetry.traces });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
@@ -87,6 +94,13 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   const shared = sharedState(config);
   const service = await openService({ config, telemetry, bus, shared, primary: true });
   undo.add(() => service.close());
+  let isLost = false;
+  const lost = new Promise<Error>((resolve) => {
+    service.onStorageFailure((why) => {
+      isLost = true;
+      resolve(why);
+    });
+  });
   const { accounts, background, http, pool } = service;
   const loading = tellLoading(pool, log, options.onLoading);
   const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUp(index, service, hub, shared, telemetry, () => threads?.size ?? 0) });
@@ -120,6 +134,12 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   let drainDone: Promise<void> | null = null;
   const drain = (): Promise<void> => {
     drainDone ??= (async () => {
+      service.unready();
+      threads?.unready();
+      if (config.http.unready_ms > 0) {
+        log.info({ unready_ms: config.http.unready_ms }, 'not ready any more; serving on until that is known');
+        await sleep(config.http.unready_ms);
+      }
       service.drain();
       log.info({ in_flight: http.inFlight, background: background.size, drain_ms: config.engine.drain_ms }, 'draining');
       const early = setTimeout(() => {
@@ -130,18 +150,21 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
       await Promise.race([Promise.all([service.idle(), threads?.drain()]), sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false })]);
       clearTimeout(early);
       await sleep(FLUSH_MS);
-      await close();
+      if (!isLost) await close();
     })();
     return drainDone;
   };
-  return { url, host: config.host, port, adminUrl, models: names, failed, createdKey: created, dashboardUrl, setupUrl: code === null ? null : setupUrl(base, code), accounts, directory, telemetry, pool, http, threads, drain, close };
+  return { url, host: config.host, port, adminUrl, models: names, failed, createdKey: created, dashboardUrl, setupUrl: code === null ? null : setupUrl(base, code), accounts, directory, telemetry, pool, http, threads, lost, drain, close };
 }
 
-function sharedState({ http: { threads } }: Config): SharedState {
+function sharedState(config: Config): SharedState {
+  const { threads } = config.http;
   const answering = threads > 1 ? threads : 0;
   return {
+    process: randomBytes(6).toString('hex'),
     counters: new SharedArrayBuffer(COUNTER_BYTES),
     ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
+    upstreams: new SharedArrayBuffer(upstreamBytes(upstreamRows(config), threads)),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
   };
@@ -153,6 +176,7 @@ const CLAIM_MS = 10_000;
 /** Gives up what a thread that has ended by itself held and ran. `others`: threads that run. */
 function giveUp(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
   admission.leaveAll(ledgerOf(shared.ledgers, index));
+  new SharedCounts(shared.upstreams, bus.threads, 0).leaveAll(index);
   new HeldResponses(shared.held).clear(index);
   failUnfinished(async (organizationId, id) => {
     const asked = others();

@@ -9,10 +9,12 @@ import { SecondFactorCodes } from './accounts/second-factor-codes.js';
 import { SignInTickets } from './accounts/sign-in-tickets.js';
 import { finishDeletions } from './accounts/delete-organization.js';
 import type { Erasable } from './accounts/delete-organization.js';
-import { LmdbDirectory } from './accounts/lmdb-directory.js';
+import type { SweptDirectory } from './accounts/directory.js';
 import type { OrganizationView } from './accounts/organizations.js';
 import { ServerReaders } from './accounts/server-readers.js';
-import { Admission, ledgerOf } from './admission/admission.js';
+import type { Admission } from './admission/admission.js';
+import { ledgerOf } from './admission/counter-memory.js';
+import { openAdmission } from './admission/open-admission.js';
 import { dashboardRoutes } from './dashboard/api/routes.js';
 import type { DashboardDeps } from './dashboard/api/deps.js';
 import { SessionGuard } from './dashboard/api/session-guard.js';
@@ -31,6 +33,7 @@ import { Residency } from './engine/residency.js';
 import { StartError } from './errors.js';
 import { createImageLoader } from './generation/images/load-images.js';
 import { ServedModels } from './generation/served-models.js';
+import { SharedCounts } from './generation/upstream/shared-counts.js';
 import { Upstreams } from './generation/upstream/upstreams.js';
 import { HttpServer } from './http/app.js';
 import type { Route } from './http/exchange.js';
@@ -41,17 +44,13 @@ import { openApiRoute } from './openapi/route.js';
 import { chatCompletionsRoute } from './protocol/chat-completions/route.js';
 import { completionsRoute } from './protocol/completions/route.js';
 import { tokenRoutes } from './protocol/tokens/routes.js';
-import { LmdbEngineHolds } from './operator/lmdb-engine-holds.js';
-import { LmdbEngineSettings } from './operator/lmdb-engine-settings.js';
-import { LmdbTuneRuns } from './operator/lmdb-tune-runs.js';
-import { LmdbServedModels } from './operator/lmdb-served-models.js';
 import { ServedByOperators } from './operator/served-by-operators.js';
-import { LmdbModelSettings } from './operator/lmdb-model-settings.js';
 import { ModelSettings } from './operator/model-settings.js';
 import { sessionOperators, tokenOperators } from './operator/operator-guard.js';
 import type { OperatorDeps } from './operator/deps.js';
 import { operatorRoutes } from './operator/routes.js';
 import type { GenerationDeps } from './protocol/admit.js';
+import { Affinity } from './protocol/affinity.js';
 import { RunningGenerations } from './protocol/running-generations.js';
 import { messagesRoutes } from './protocol/messages/routes.js';
 import { BackgroundResponses } from './protocol/responses/background.js';
@@ -62,48 +61,49 @@ import { RunningResponses } from './protocol/responses/stored-running.js';
 import { unfinishedResponses } from './protocol/responses/unfinished.js';
 import { OidcProvider } from './oidc/provider.js';
 import { openMailer } from './mail/mailer.js';
-import { LmdbSealerState } from './sealing/lmdb-sealer-state.js';
 import { openKeyRing, openSealer } from './sealing/open-sealer.js';
 import { SecretBox } from './sealing/secret-box.js';
-import { HeldResponses } from './storage/held-responses.js';
 import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
-import { LmdbLiveHistory } from './operator/lmdb-live-history.js';
 import { readServerRecord } from './storage/data-dir-lock.js';
 import { openStore } from './storage/lmdb-store.js';
-import { openResponseStore } from './storage/lmdb/open-response-store.js';
+import { openSharedDatabase } from './storage/postgres/shared-database.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Telemetry } from './telemetry/types.js';
 import type { ThreadBus } from './shared/bus.js';
-import { LmdbUsageStore } from './usage/lmdb-usage-store.js';
 import { rejectionOf } from './usage/rejections.js';
 import { BudgetWatch } from './usage/budget-watch.js';
-import { LmdbBudgetStore } from './usage/lmdb-budget-store.js';
-import { LmdbPriceStore } from './usage/lmdb-price-store.js';
 import { UsageRecorder } from './usage/usage-recorder.js';
-import type { UsageStore } from './usage/usage-store.js';
 import { UsageSweep } from './usage/usage-sweep.js';
-import { LmdbSavedStore } from './saved/lmdb-saved-store.js';
-import { LmdbRequestLog } from './requests/lmdb-request-log.js';
 import { RequestRecorder } from './requests/request-recorder.js';
 import { RequestSweep } from './requests/request-sweep.js';
 import { unadmittedEntry } from './requests/unadmitted.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
+import { tellCounters } from './service/counters-log.js';
 import { tellUpstream } from './service/upstream-log.js';
 import { tellResidency } from './service/residency-log.js';
 import { configuredModels, generationLimits, loadOptions, upstreamOptions } from './service/engine-settings.js';
 import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
+import { folderStores, ownStores } from './service/lmdb-stores.js';
+import { databaseStores } from './service/postgres-stores.js';
+import { folderResponses } from './service/lmdb-responses.js';
+import { databaseResponses } from './service/response-stores.js';
+import { tellStorageFailure } from './service/lmdb-failure.js';
 import { UndoStack } from './service/undo-stack.js';
 
 /** Memory that all threads see. */
 export interface SharedState {
+  /** This process, among those that share what is counted. */
+  process: string;
   /** What is counted for the limits: src/admission. */
   counters: SharedArrayBuffer;
   /** What each answering thread has admitted and not finished: ledgerOf() in src/admission. */
   ledgers: SharedArrayBuffer;
+  /** Servers that models run on elsewhere: src/generation/upstream/shared-counts.ts. */
+  upstreams: SharedArrayBuffer;
   /** Stored responses held against erasure: src/storage/held-responses.ts. */
   held: SharedArrayBuffer;
   /** What the answering threads are doing: src/shared/thread-states.ts. Empty if there is but one thread. */
@@ -121,7 +121,7 @@ export interface ServiceOptions {
 
 export interface Service {
   readonly accounts: Accounts;
-  readonly directory: LmdbDirectory;
+  readonly directory: SweptDirectory;
   readonly origin: DashboardOrigin;
   readonly admission: Admission;
   readonly responses: ResponseStore;
@@ -133,6 +133,10 @@ export interface Service {
   readonly admin: HttpServer | null;
   /** Ends the background responses that nobody generates any more, see ResponseStore: their tokens count, who follows them is told. */
   failUnfinished(isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void>;
+  /** Called once if the data folder's database takes no writes any more: only a new process has it again. */
+  onStorageFailure(listener: (why: Error) => void): void;
+  /** /readyz says that this server is about to end, so that nobody is sent here; who comes is served on. */
+  unready(): void;
   /** New requests are refused, what runs goes on. */
   drain(): void;
   /** Resolves when nothing runs. */
@@ -148,25 +152,27 @@ export function openService(options: ServiceOptions): Promise<Service> {
 }
 
 // What is opened first is closed last: who writes is closed before what it writes to, and connections before all.
-async function open({ config, telemetry, bus, shared, primary }: ServiceOptions, undo: UndoStack): Promise<Service> {
+async function open({ config, telemetry, bus: threads, shared, primary }: ServiceOptions, undo: UndoStack): Promise<Service> {
   const { log } = telemetry;
   const catalog = configuredModels(config);
   const drafts = checkedDrafts(catalog);
 
   const store = await openStore(config.data_dir);
   undo.add(() => store.close());
-  const responses = openResponseStore(store, config.responses, {
-    onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
-    onWriteFailure: (err) => log.error({ err }, 'responses cannot be stored'),
-    ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(shared.held, bus.index) } } : {}),
-  });
-  undo.add(() => responses.close());
-  const usageStore: UsageStore = new LmdbUsageStore(store);
+  undo.add(tellStorageFailure(store, threads, log));
+  const database = config.state.url === null ? null : await openSharedDatabase({ ...config.state, url: config.state.url }, primary, log);
+  undo.add(() => database?.close());
+  const opening = { bus: threads, settings: config.responses, primary, log, undo };
+  const { responses, bus, watch } = database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
+  const changes = new AccountChanges(bus);
+  undo.add(() => changes.close());
+  const stores = database === null ? folderStores(store, changes, undo) : await databaseStores(database, config.state, changes, log, undo);
+  const { directory, prices, budgets, saved, usage: usageStore, requests: requestLog, sealer: sealerState } = stores;
+  const { holds, tuneRuns, history } = ownStores(store);
   const usage = new UsageRecorder(usageStore, log);
   undo.add(() => usage.close());
   const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
   undo.add(() => usageSweep?.close());
-  const requestLog = new LmdbRequestLog(store);
   const requests = new RequestRecorder(requestLog, config.requests, log);
   undo.add(() => requests.close());
   const requestSweep = primary ? new RequestSweep(requestLog, config.requests, (err) => log.error({ err }, 'sweeping the request log failed')) : null;
@@ -179,25 +185,21 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   }
   const mailer = openMailer(config.mail, log);
   undo.add(() => mailer.close());
-  const changes = new AccountChanges(bus);
-  undo.add(() => changes.close());
-  const directory = new LmdbDirectory(store, changes);
-  undo.add(() => directory.close());
-  const accounts = new Accounts(directory, changes);
+  const accounts = new Accounts(directory, changes, stores.trust);
   undo.add(() => accounts.close());
 
   const pool = new ModelPool(loadOptions(config), undefined, async (pooled, engine) => {
     engine.onDelivered = (delayMs) => telemetry.delivered(delayMs);
     if (primary) await tuning.apply(pooled, engine);
   });
-  const tuning = new EngineTuning(new LmdbEngineSettings(store, directory.audit), new LmdbEngineHolds(store), pool, config, log);
+  const tuning = new EngineTuning(stores.engineSettings, holds, pool, config, log);
   undo.add(() => tuning.close());
   if (primary) {
     await tuning.forgetGiven();
     await tuning.watchHolds();
   }
   undo.add(() => pool.close());
-  const modelSettings = await ModelSettings.open(new LmdbModelSettings(store, directory.audit), bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
+  const modelSettings = await ModelSettings.open(stores.modelSettings, bus, (err) => log.error({ err }, 'what operators decided of models cannot be read now'));
   undo.add(() => modelSettings.close());
   for (const model of catalog) pool.add(model, modelSettings.row(model.id).unloaded !== true, drafts.get(model.id) ?? null);
   modelSettings.onChanged(() => {
@@ -214,7 +216,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => residency.close());
   undo.add(bus.on('model.resides', (message) => residency.follow(message)));
   const upstreams = new Upstreams(catalog, {
-    ...upstreamOptions(config), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
+    ...upstreamOptions(config), counts: new SharedCounts(shared.upstreams, config.http.threads, bus.index), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
     other: async (name, signal) => {
       const other = models.find(name);
       await other.awake(signal);
@@ -222,6 +224,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     },
   });
   undo.add(() => upstreams.close());
+  if (primary) upstreams.look();
   const models: ServedModels = new ServedModels(pool, generationLimits(config), {
     aliases, declared: (model) => modelSettings.declared(model),
   }, residency, upstreams);
@@ -233,23 +236,28 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     }
     await usage.flush();
   };
-  if (primary) await failUnfinished();
-  const admission = new Admission(config.limits, {
+  if (primary) {
+    await failUnfinished();
+    watch(() => failUnfinished((_, id) => background.find(id) !== null));
+  }
+  const admission = await openAdmission(config, {
+    process: shared.process, thread: bus.index, tell: (news) => tellCounters(news, log), called: (call, outcome, seconds) => telemetry.countersCalled(call, outcome, seconds),
     storedMonth: async (organizationId, month) => (await usageStore.monthTokens([organizationId], month))[0] ?? 0,
     buffer: shared.counters, ...(bus.index > 0 ? { ledger: ledgerOf(shared.ledgers, bus.index) } : {}),
   });
+  undo.add(() => admission.close());
+  telemetry.observeCounters(() => admission.health());
   telemetry.observeEngines(() => engineGauges(pool));
   const notes = primary ? new EngineNotes(() => notedEngines(pool), log) : null;
   undo.add(() => notes?.close());
   telemetry.shareWith(bus);
   // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
-  const sealerState = new LmdbSealerState(store);
   const named = new Set([...catalog.map(({ id }) => id), ...aliases.keys()]);
   const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
   const hub = new Hub(config);
   const served = await ServedByOperators.open({
-    store: new LmdbServedModels(store, directory.audit), pool, hub, bus, log, taken: named, graceMs: config.engine.max_generation_ms,
+    store: stores.served, pool, hub, bus, log, taken: named, graceMs: config.engine.max_generation_ms,
     isUnloaded: (name) => modelSettings.row(name).unloaded === true,
     onServed: (name) => {
       sealer.know(name);
@@ -257,31 +265,29 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
     },
   });
   undo.add(() => served.close());
-  const box = new SecretBox(await openKeyRing(sealerState, config.secrets.signing_keys));
+  const keys = await openKeyRing(sealerState, config.secrets.signing_keys);
+  const box = new SecretBox(keys);
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
   const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
     models, admission, telemetry, usage, requests, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
+    affinity: config.counters.url === null ? undefined : new Affinity(keys.current.affinity),
   };
   const responsesDeps: ResponsesDeps = { ...generation, sealer, responses, settings: config.responses, background, running: new RunningResponses(bus, background) };
 
   const chat = chatCompletionsRoute(generation);
-  const prices = new LmdbPriceStore(store, directory.audit);
-  const budgets = new LmdbBudgetStore(store, directory.audit);
   const budgetWatch = primary ? new BudgetWatch({
     budgets, prices, usage: usageStore, organizations: directory.organizations, members: directory.members, mailer, base: origin.fixed, webhooks: config.webhooks, log,
   }) : null;
   undo.add(() => budgetWatch?.close());
-  const saved = new LmdbSavedStore(store);
   const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), saved.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
 
   if (primary) directory.keepSwept(async () => {
     await finishDeletions(directory.organizations, stored, config.usage.row_days);
     await saved.sweep(async (id) => await directory.users.get(id) !== null);
   }, (err) => log.error({ err }, 'sweeping accounts failed'));
-  const history = new LmdbLiveHistory(store);
   const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
   undo.add(() => liveRecorder?.close());
   const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
@@ -297,11 +303,10 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
     config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
-    draining: () => draining,
+    draining: () => http.draining,
   };
   const pulls = new Pulls(hub, bus, log);
   undo.add(() => pulls.close());
-  const tuneRuns = new LmdbTuneRuns(store);
   if (primary) await tuneRuns.endUnfinished('The server ended.', new Date());
   const tunings = new Tunings({
     runs: tuneRuns, tuning, accounts, requestLog, bus, log, url: () => readServerRecord(config.data_dir)?.url ?? null,
@@ -323,7 +328,7 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
   undo.add(() => admin?.close());
   const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list() }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
     ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),
@@ -358,6 +363,8 @@ async function open({ config, telemetry, bus, shared, primary }: ServiceOptions,
 
   return {
     accounts, directory, origin, admission, responses, pool, models, background, http, admin, failUnfinished,
+    onStorageFailure: (listener) => store.onFailure(listener),
+    unready: () => { draining = true; },
     drain: () => {
       draining = true;
       http.draining = true;

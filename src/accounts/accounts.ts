@@ -8,6 +8,7 @@ import type { Actor } from './audit.js';
 import type { AccountChanges, AccountsListener } from './changes.js';
 import type { Directory } from './directory.js';
 import { KeyCache, organizationSuspended } from './key-cache.js';
+import type { KeyTrust } from './key-cache.js';
 import { identityFor } from './key-store.js';
 import { timeOf } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
@@ -23,11 +24,12 @@ export class Accounts {
   private readonly flushTimer: NodeJS.Timeout;
   private readonly stopListening: () => void;
 
-  constructor({ apiKeys, organizations, keyStore }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore'>, private readonly changes: AccountChanges) {
+  /** `trust`: of a store whose changes are told; without it keys are remembered for a second. */
+  constructor({ apiKeys, organizations, keyStore }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null) {
     this.keys = apiKeys;
     this.organizations = organizations;
-    this.cache = new KeyCache(keyStore);
-    this.stopListening = changes.on(() => this.cache.forget());   // before anybody who asks here again
+    this.cache = new KeyCache(keyStore, Date.now, trust);
+    this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));   // before anybody who asks here again
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
   }
@@ -42,8 +44,7 @@ export class Accounts {
       await this.keys.accept(organization.id, 'chosen key', chosen);
       return { organization, created: null };
     }
-    if (!await this.keys.empty()) return { organization, created: null };
-    return { organization, created: (await this.createKey({ name: 'first key' })).secret };
+    return { organization, created: (await this.keys.first(organization.id, { name: 'first key' }))?.secret ?? null };
   }
 
   async setOrganizationStatus(id: string, status: Organization['status']): Promise<void> {

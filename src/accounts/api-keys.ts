@@ -6,12 +6,14 @@ import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../errors.js';
 import type { Scope } from '../identity/identity.js';
 import type { Actor } from './audit.js';
-import { keyStatus } from './keys.js';
+import { ALL_SCOPES, keyStatus, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
 import type { Slice } from './slice.js';
 
 /** Keys of one organization that are valid at once. */
 export const MAX_ACTIVE_KEYS = 1_000;
+/** With those that are not any more: past it the oldest of these go. */
+export const MAX_KEPT_KEYS = 2_000;
 
 export const MAX_OVERLAP_S = 30 * 86_400;
 export const DEFAULT_OVERLAP_S = 86_400;
@@ -40,12 +42,12 @@ export interface ApiKeys {
   get(organizationId: string, id: string): Promise<KeyRecord | null>;
   /** Of every organization, oldest first: for the command line. */
   all(): Promise<KeyRecord[]>;
-  /** Whether there is none at all. */
-  empty(): Promise<boolean>;
   /** Youngest first. `after`: the id of the last one before; null if it is none of the organization's. */
   page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null>;
   /** The secret is not kept. Rejects with ApiError 422 `too_many_entries`. */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
+  /** As create(), if there is no key at all, of any organization: of many who ask at once one gets it. Null: there is one. */
+  first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
   /** Makes a key of the operator's choice valid, unless it is one already. */
   accept(organizationId: string, name: string, secret: string): Promise<void>;
   /** Null if there is no such key. Rejects with ApiError 422 if it has ended. */
@@ -76,6 +78,25 @@ export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => 
 export function checkRotating(key: KeyRecord, now: Date): void {
   const status = keyStatus(key, now);
   if (status !== 'active') throw apiError('invalid_value', `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'}: it cannot be rotated. Create a new one.`, 'id');
+}
+
+/** The record of a new key. */
+export function newKeyRecord(organizationId: string, fields: NewKey, { id, secret, publicId, hash }: { id: string; secret: string; publicId: string | null; hash: Uint8Array }): KeyRecord {
+  return {
+    id, organizationId, createdBy: fields.createdBy ?? null, name: fields.name, publicId, last4: secret.slice(-4), hash,
+    models: fields.models ?? ['*'], scopes: fields.scopes ?? [...ALL_SCOPES], limits: fields.limits ?? null, expiresAt: fields.expiresAt?.toISOString() ?? null,
+    lastUsedAt: null, createdAt: new Date().toISOString(), revokedAt: null, rotatedFrom: null,
+  };
+}
+
+/** What follows a key that is rotated, and what becomes of it. */
+export function successorOf(key: KeyRecord, made: { id: string; secret: string; publicId: string; hash: Uint8Array; createdBy: string | null }, overlapS: number, now: Date): { next: KeyRecord; before: KeyRecord } {
+  const next: KeyRecord = {
+    ...key, id: made.id, createdBy: made.createdBy ?? key.createdBy, publicId: made.publicId, last4: made.secret.slice(-4), hash: made.hash,
+    createdAt: now.toISOString(), lastUsedAt: null, revokedAt: null, rotatedFrom: key.id,
+  };
+  const end = Math.min(timeOf(key.revokedAt), now.getTime() + overlapS * 1000);
+  return { next, before: { ...key, revokedAt: new Date(end).toISOString() } };
 }
 
 /** Without the properties that are undefined. */

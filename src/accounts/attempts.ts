@@ -3,6 +3,7 @@
 // A port, see docs/storage.md: each method is one unit of work, and what it counts all threads and processes count
 // together. Nothing need be durable: what is lost are attempts.
 
+import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { apiError } from '../errors.js';
 
@@ -23,6 +24,9 @@ export interface Attempts {
   /** What has been counted so far, of the last moments perhaps not all. */
   counted(kind: AttemptKind, whose: string): Promise<Counted>;
 }
+
+/** What is stored of whose attempts they are. Hashed: what people type may be long, and is nobody's business. */
+export const hashOfWhose = (whose: string): string => createHash('sha256').update(whose).digest('base64url');
 
 /** `wait` in milliseconds. */
 export function tooMany(wait: number): Error {

@@ -19,6 +19,11 @@ export class AccountChanges {
     this.bus?.publish('accounts.changed', { organizationId });
   }
 
+  /** Another process has changed something, and each thread hears of it by itself. */
+  hear(organizationId: string | null): void {
+    this.#hear(organizationId);
+  }
+
   /** Called after each change that this thread makes or hears of, in the order they came to listen. Returns how to stop. */
   on(listener: AccountsListener): () => void {
     this.#listeners.add(listener);

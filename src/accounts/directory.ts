@@ -30,3 +30,12 @@ export interface Directory {
   readonly attempts: Attempts;
   readonly audit: AuditLog;
 }
+
+/** A directory that erases what is over, and is closed at the end. */
+export interface SweptDirectory extends Directory {
+  /** Sweeps now and every hour, for the primary thread; `also` is done at the same times. */
+  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void): void;
+  /** Erases what is over. */
+  sweep(also?: () => Promise<void>): Promise<void>;
+  close(): Promise<void>;
+}

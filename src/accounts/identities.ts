@@ -1,6 +1,7 @@
 // Who a person is at another place, a provider of OpenID Connect: a port, see docs/storage.md. Each method is one unit of
 // work, with what the audit log says of it, durable when it resolves. An identity is one user's.
 
+import { createHash } from 'node:crypto';
 import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
@@ -17,3 +18,6 @@ export interface Identities {
   /** All of the user's. False if there were none. */
   unlink(user: User, actor: Actor): Promise<boolean>;
 }
+
+/** What is stored of it: subjects may be anything, and long. */
+export const identityHash = ({ issuer, subject }: ForeignIdentity): string => createHash('sha256').update(JSON.stringify([issuer, subject])).digest('base64url');

@@ -47,4 +47,9 @@ export function checkInviting(own: Role | undefined, role: Role): void {
   if (role === 'owner' && own !== 'owner') throw apiError('role_not_allowed', 'Only owners may invite owners or take such an invitation back.');
 }
 
+export const invitedAlready = (): Error => apiError('invalid_value', 'Who has this address is a member already.', 'email');
+export const tooManyInvites = (): Error => apiError('too_many_entries', `An organization may have at most ${MAX_INVITES} invitations, those of the last 30 days included.`);
+export const noSuchInvite = (): Error => apiError('resource_not_found', 'There is no such invitation.', 'id');
+export const inviteOfAnother = (): Error => apiError('invalid_value', 'This invitation is for another e-mail address than the one you are signed in with.', 'invite');
+export const organizationGone = (): Error => apiError('invalid_token', 'The organization of this invitation is gone.', 'invite');
 export const invalidInvite = (): Error => apiError('invalid_token', 'This invitation is not valid any more. Ask for a new one.', 'invite');

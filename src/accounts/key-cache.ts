@@ -1,7 +1,7 @@
-// What one thread remembers of keys: for a second, and no longer than nobody says that something has changed. A
-// key that is remembered is answered for at once, without a promise. Event-loop thread only.
+// What one thread remembers of keys: no longer than nobody says that something has changed, and that only as long as it
+// would have been said. A key that is remembered is answered for at once, without a promise. Event-loop thread only.
 
-import { apiError } from '../errors.js';
+import { ApiError, apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 import { keyDigest } from './keys.js';
 import type { KeyHolder, KeyStore } from './key-store.js';
@@ -9,18 +9,33 @@ import type { KeyHolder, KeyStore } from './key-store.js';
 // A looked-up key is trusted this long: well under the 5 s in which a revocation must act.
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
+// Where changes are told (KeyTrust), what was remembered holds as long as everything is known that was changed so long ago.
+const TRUSTED_MS = 900;
+// For one whose key is remembered: so long a store may take that is perhaps away.
+const ANSWER_MS = 1_000;
 // The longest the settings let a chosen key be, with room to spare.
 const MAX_KEY_LENGTH = 512;
 
 // Only keys that exist are remembered: whoever tries keys out fills nothing.
 interface Entry { readonly holder: KeyHolder; readonly readAt: number }
 
+/** Of a store whose changes are told to who asks it: how far that can be relied on. */
+export interface KeyTrust {
+  /** Milliseconds since 1970: what was changed before has been told of here. */
+  readonly confirmedAt: number;
+  /** The store cannot be asked at the moment. */
+  readonly away: boolean;
+  /** How long remembered keys go on then, in milliseconds since `confirmedAt`. */
+  readonly awayMs: number;
+}
+
 export class KeyCache {
   readonly #entries = new Map<string, Entry>();
   #lastUsed = new Map<string, number>();
   #changes = 0;
 
-  constructor(private readonly store: KeyStore, private readonly now: () => number = Date.now) {}
+  /** Without `trust` a key is remembered for a second. */
+  constructor(private readonly store: KeyStore, private readonly now: () => number = Date.now, private readonly trust: KeyTrust | null = null) {}
 
   /** Who a key speaks for. Throws or rejects with ApiError 401 or 403. */
   authenticate(secret: string): Identity | Promise<Identity> {
@@ -28,7 +43,8 @@ export class KeyCache {
     const digest = keyDigest(secret);
     const now = this.now();
     const entry = this.#entries.get(digest);
-    return entry === undefined || now - entry.readAt > CACHE_MS || now < entry.readAt ? this.#look(digest, now) : this.#use(entry.holder, now);
+    if (entry !== undefined && this.#holds(entry, now)) return this.#use(entry.holder, now);
+    return this.#look(digest, now, entry);
   }
 
   /** Keys it remembers, and uses of keys. */
@@ -36,10 +52,11 @@ export class KeyCache {
     return this.#entries.size + this.#lastUsed.size;
   }
 
-  /** Something was changed: nothing remembered holds any more. */
-  forget(): void {
+  /** Something was changed, of one organization or (null) of any: what is remembered of it holds no more. */
+  forget(organizationId: string | null = null): void {
     this.#changes++;
-    this.#entries.clear();
+    if (organizationId === null) this.#entries.clear();
+    else for (const [digest, { holder }] of this.#entries) if (holder.identity.organizationId === organizationId) this.#entries.delete(digest);
   }
 
   /** Writes the times of last use gathered since the last call. */
@@ -50,9 +67,28 @@ export class KeyCache {
     await this.store.noteLastUsed(times);
   }
 
-  async #look(digest: string, readAt: number): Promise<Identity> {
+  #holds({ readAt }: Entry, now: number): boolean {
+    const { trust } = this;
+    if (trust === null) return now - readAt <= CACHE_MS && now >= readAt;
+    const age = now - Math.max(readAt, trust.confirmedAt);
+    return age >= 0 && (age <= TRUSTED_MS || (trust.away && this.#lasts(now)));
+  }
+
+  /** While the store is away. */
+  #lasts(now: number): boolean {
+    return this.trust !== null && now - this.trust.confirmedAt <= this.trust.awayMs;
+  }
+
+  async #look(digest: string, readAt: number, known: Entry | undefined): Promise<Identity> {
     const changes = this.#changes;
-    const holder = await this.store.find(digest);
+    let holder: KeyHolder | undefined;
+    try {
+      if (this.trust?.away === true) throw unreachable();   // whoever asks now and then finds out when it is back
+      holder = await (known === undefined || this.trust === null ? this.store.find(digest) : within(ANSWER_MS, this.store.find(digest)));
+    } catch (error) {
+      if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.now())) throw error;
+      return this.#use(known.holder, this.now());
+    }
     if (holder === undefined) {
       this.#entries.delete(digest);
       throw unknownKey();
@@ -70,6 +106,19 @@ export class KeyCache {
     if (suspended) throw organizationSuspended();
     this.#lastUsed.set(keyId, now);
     return identity;
+  }
+}
+
+const unreachable = (): Error => apiError('maintenance', 'API keys cannot be looked up at the moment.');
+
+/** Rejects with ApiError 503. */
+async function within<T>(ms: number, found: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => { timer = setTimeout(() => reject(unreachable()), ms).unref(); });
+  try {
+    return await Promise.race([found, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

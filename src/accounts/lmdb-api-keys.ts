@@ -8,16 +8,14 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { newAccountId, newApiKey } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';
-import { changedKey, checkRotating, given, MAX_ACTIVE_KEYS, tooManyKeys } from './api-keys.js';
+import { changedKey, checkRotating, given, MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, newKeyRecord, successorOf, tooManyKeys } from './api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
-import { ALL_SCOPES, keyDigest, keyedHash, keyStatus, timeOf } from './keys.js';
+import { keyDigest, keyedHash, keyStatus, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import type { Slice } from './slice.js';
 
-/** With those that are not any more: past it the oldest of these go. */
-const MAX_KEPT_KEYS = 2_000;
 /** Rows changed per transaction where all keys of an organization are. */
 const SLICE = 200;
 
@@ -64,10 +62,6 @@ export class LmdbApiKeys implements ApiKeys {
     return [...this.rows.range()].map(({ value }) => value).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
   }
 
-  async empty(): Promise<boolean> {
-    return [...this.rows.keys({ limit: 1 })].length === 0;
-  }
-
   async page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null> {
     const last = after === null ? undefined : this.row(organizationId, after);
     if (after !== null && last === undefined) return null;
@@ -88,6 +82,14 @@ export class LmdbApiKeys implements ApiKeys {
   async create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey> {
     const { secret, publicId } = newApiKey();
     return { key: await this.insert(organizationId, fields, secret, publicId, actor), secret };
+  }
+
+  async first(organizationId: string, fields: NewKey): Promise<CreatedKey | null> {
+    const isThere = (): boolean => [...this.rows.keys({ limit: 1 })].length > 0;
+    if (isThere()) return null;
+    const { secret, publicId } = newApiKey();
+    const key = await this.insert(organizationId, fields, secret, publicId, null, isThere);
+    return this.row(organizationId, key.id) === undefined ? null : { key, secret };
   }
 
   async accept(organizationId: string, name: string, secret: string): Promise<void> {
@@ -117,15 +119,11 @@ export class LmdbApiKeys implements ApiKeys {
       const now = new Date();
       checkRotating(key, now);
       this.makeRoom(organizationId);
-      const next: KeyRecord = {
-        ...key, id: newAccountId('key'), createdBy: createdBy ?? key.createdBy, publicId: made.publicId, last4: made.secret.slice(-4),
-        hash: new Uint8Array(keyedHash(secret, Buffer.from(keyDigest(made.secret), 'hex'))),
-        createdAt: now.toISOString(), lastUsedAt: null, revokedAt: null, rotatedFrom: key.id,
-      };
+      const hash = new Uint8Array(keyedHash(secret, Buffer.from(keyDigest(made.secret), 'hex')));
+      const { next, before } = successorOf(key, { id: newAccountId('key'), ...made, hash, createdBy }, overlapS, now);
       this.write(next);
       void this.byHash.put(Buffer.from(next.hash).toString('hex'), next.id);
-      const end = Math.min(timeOf(key.revokedAt), now.getTime() + overlapS * 1000);
-      this.write({ ...key, revokedAt: new Date(end).toISOString() });
+      this.write(before);
       this.audit.note(organizationId, actor, 'api_key.rotated', key.id, { name: key.name, successor: next.id, overlap_seconds: overlapS });
       return next;
     });
@@ -189,12 +187,7 @@ export class LmdbApiKeys implements ApiKeys {
 
   private async insert(organizationId: string, fields: NewKey, text: string, publicId: string | null, actor: Actor | null, isThere = (): boolean => false): Promise<KeyRecord> {
     const hash = keyedHash(await this.ensureSecret(), Buffer.from(keyDigest(text), 'hex'));
-    const key: KeyRecord = {
-      id: newAccountId('key'), organizationId, createdBy: fields.createdBy ?? null, name: fields.name, publicId,
-      last4: text.slice(-4), hash: new Uint8Array(hash), models: fields.models ?? ['*'], scopes: fields.scopes ?? [...ALL_SCOPES],
-      limits: fields.limits ?? null, expiresAt: fields.expiresAt?.toISOString() ?? null, lastUsedAt: null,
-      createdAt: new Date().toISOString(), revokedAt: null, rotatedFrom: null,
-    };
+    const key = newKeyRecord(organizationId, fields, { id: newAccountId('key'), secret: text, publicId, hash: new Uint8Array(hash) });
     await this.store.transaction(() => {
       if (isThere()) return;
       this.makeRoom(organizationId);

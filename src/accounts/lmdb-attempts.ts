@@ -1,9 +1,8 @@
 // Attempts in the table `attempts`: rows go when their time is over.
 
-import { createHash } from 'node:crypto';
 import type { Key, Store, Table } from '../storage/store.js';
 import { walk } from '../storage/walk.js';
-import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from './attempts.js';
+import { ATTEMPTS_MS, hashOfWhose, MAX_ATTEMPTS, tooMany } from './attempts.js';
 import type { AttemptKind, Attempts, Counted } from './attempts.js';
 
 export class LmdbAttempts implements Attempts {
@@ -58,5 +57,4 @@ export class LmdbAttempts implements Attempts {
   }
 }
 
-// Hashed: what people type may be long, and is nobody's business.
-const keyOf = (kind: AttemptKind, whose: string): Key => [kind, createHash('sha256').update(whose).digest('base64url')];
+const keyOf = (kind: AttemptKind, whose: string): Key => [kind, hashOfWhose(whose)];

@@ -1,14 +1,10 @@
 // AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' stands for the server as a whole.
 
-import { apiError } from '../errors.js';
-import { newAccountId } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import type { AuditEntry } from '../wire/dashboard.js';
+import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from './audit.js';
 import type { Actor, AuditLog, AuditPage } from './audit.js';
 
-const KEPT_MS = 2 * 365 * 24 * 3_600_000;
-/** Of one organization; the oldest go. */
-const MAX_ENTRIES = 10_000;
 const SWEEP_ROWS = 1_000;
 
 export class LmdbAuditLog implements AuditLog {
@@ -19,15 +15,15 @@ export class LmdbAuditLog implements AuditLog {
   }
 
   /** Within a transaction it is written with that, and need not be waited for. */
-  note(organizationId: string | null, { type, id, email, ip }: Actor, action: string, target: string | null, detail: Record<string, unknown> = {}): Promise<void> {
+  note(organizationId: string | null, actor: Actor, action: string, target: string | null, detail: Record<string, unknown> = {}): Promise<void> {
     const now = this.now();
-    const entry: AuditEntry = { id: newAccountId('aud'), at: new Date(now).toISOString(), actor: { type, id, email }, action, target, ip, detail };
+    const entry = auditEntry(now, actor, action, target, detail);
     return this.entries.put([organizationId ?? '', now, entry.id], entry);
   }
 
   async list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage> {
     const of = organizationId ?? '';
-    const from: Key = after === null ? [of, Number.MAX_SAFE_INTEGER] : [of, ...cursor(after)];
+    const from: Key = after === null ? [of, Number.MAX_SAFE_INTEGER] : [of, ...auditCursor(after)];
     const found = [...this.entries.range({ from, to: [of], reverse: true, limit: limit + 2 })].filter(({ value }) => value.id !== after?.split('.')[1]);
     const page = found.slice(0, limit);
     const last = page.at(-1);
@@ -36,13 +32,13 @@ export class LmdbAuditLog implements AuditLog {
 
   /** Erases what is too old or too much, in short transactions. */
   async sweep(): Promise<void> {
-    const before = this.now() - KEPT_MS;
+    const before = this.now() - AUDIT_KEPT_MS;
     for (let organization: string | null = ''; organization !== null;) {
       const of: string = organization;
       let seen = 0;
       let dead: Key[] = [];
       for (const key of this.entries.keys({ from: [of, Number.MAX_SAFE_INTEGER], to: [of], reverse: true })) {
-        if (++seen <= MAX_ENTRIES && (key as [string, number, string])[1] >= before) continue;
+        if (++seen <= MAX_AUDIT_ENTRIES && (key as [string, number, string])[1] >= before) continue;
         dead.push(key);
       }
       while (dead.length > 0) {
@@ -54,10 +50,4 @@ export class LmdbAuditLog implements AuditLog {
       organization = next === undefined ? null : (next as [string, number, string])[0];
     }
   }
-}
-
-function cursor(after: string): [number, string] {
-  const [, at, id] = /^(\d{1,15})\.(aud_[0-9A-Za-z]{24})$/.exec(after) ?? [];
-  if (at === undefined || id === undefined) throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
-  return [Number(at), id];
 }

@@ -3,7 +3,7 @@
 import type { Store } from '../storage/store.js';
 import { Accounts } from './accounts.js';
 import { AccountChanges } from './changes.js';
-import type { Directory } from './directory.js';
+import type { SweptDirectory } from './directory.js';
 import { IdentityTable } from './lmdb/identity-table.js';
 import { InviteTable } from './lmdb/invite-table.js';
 import { MembershipTable } from './lmdb/membership-table.js';
@@ -27,10 +27,9 @@ import { LmdbSecondFactors } from './lmdb-second-factors.js';
 import { LmdbSignIns } from './lmdb-sign-ins.js';
 import { LmdbSignUps } from './lmdb-sign-ups.js';
 import { LmdbUsers } from './lmdb-users.js';
+import { Sweeping } from './sweeping.js';
 
-const SWEEP_MS = 3_600_000;
-
-export class LmdbDirectory implements Directory {
+export class LmdbDirectory implements SweptDirectory {
   readonly signIns: LmdbSignIns;
   readonly secondFactors: LmdbSecondFactors;
   readonly identities: LmdbIdentities;
@@ -44,9 +43,7 @@ export class LmdbDirectory implements Directory {
   readonly keyStore: LmdbKeyStore;
   readonly attempts: LmdbAttempts;
   readonly audit: LmdbAuditLog;
-  private readonly swept: readonly { sweep(): Promise<void> }[];
-  private timer: NodeJS.Timeout | null = null;
-  private sweeping: Promise<void> = Promise.resolve();
+  private readonly sweeping: Sweeping;
 
   /** `changes` is told of each change to keys and organizations. */
   constructor(readonly store: Store, changes = new AccountChanges()) {
@@ -69,30 +66,20 @@ export class LmdbDirectory implements Directory {
     this.organizations = new LmdbOrganizations(store, tables, changed);
     this.members = new LmdbMembers(store, tables);
     this.invites = new LmdbInvites(store, tables);
-    this.swept = [sessions, tokens, this.attempts, invites, this.audit];
+    const swept: readonly { sweep(): Promise<void> }[] = [sessions, tokens, this.attempts, invites, this.audit];
+    this.sweeping = new Sweeping(async () => { for (const table of swept) await table.sweep(); });
   }
 
-  /** Sweeps now and every hour, for the primary one; `also` is done at the same times. */
   keepSwept(also: () => Promise<void>, onError: (error: unknown) => void): void {
-    const sweep = (): void => { this.sweep(also).catch(onError); };
-    sweep();
-    this.timer = setInterval(sweep, SWEEP_MS);
-    this.timer.unref();
+    this.sweeping.keep(also, onError);
   }
 
-  /** Erases what is over. */
-  sweep(also: () => Promise<void> = () => Promise.resolve()): Promise<void> {
-    const done = this.sweeping.then(async () => {
-      for (const table of this.swept) await table.sweep();
-      await also();
-    });
-    this.sweeping = done.catch(() => undefined);
-    return done;
+  sweep(also?: () => Promise<void>): Promise<void> {
+    return this.sweeping.sweep(also);
   }
 
-  async close(): Promise<void> {
-    if (this.timer !== null) clearInterval(this.timer);
-    await this.sweeping;
+  close(): Promise<void> {
+    return this.sweeping.close();
   }
 }
 

@@ -4,7 +4,7 @@ import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
 import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
-import { checkInviting, MAX_INVITES } from './invites.js';
+import { checkInviting, invitedAlready, inviteOfAnother, noSuchInvite, organizationGone, tooManyInvites } from './invites.js';
 import type { Invite, Invites, ShownInvite } from './invites.js';
 import type { Organization } from './keys.js';
 import type { InviteTable } from './lmdb/invite-table.js';
@@ -35,9 +35,9 @@ export class LmdbInvites implements Invites {
     return this.store.transaction(() => {
       checkInviting(memberships.get(organizationId, by)?.role, role);
       const known = users.withEmail(email);
-      if (known !== undefined && memberships.get(organizationId, known.id) !== undefined) throw apiError('invalid_value', 'Who has this address is a member already.', 'email');
+      if (known !== undefined && memberships.get(organizationId, known.id) !== undefined) throw invitedAlready();
       const made = invites.create(organizationId, email, role);
-      if (made === null) throw apiError('too_many_entries', `An organization may have at most ${MAX_INVITES} invitations, those of the last 30 days included.`);
+      if (made === null) throw tooManyInvites();
       audit.note(organizationId, actor, 'invite.created', made.id, { email, role });
       return invites.shown(made);
     });
@@ -47,7 +47,7 @@ export class LmdbInvites implements Invites {
     const { invites, memberships, audit } = this.tables;
     return this.store.transaction(() => {
       const invite = id.length > 64 ? undefined : invites.get(organizationId, id);
-      if (invite === undefined) throw apiError('resource_not_found', 'There is no such invitation.', 'id');
+      if (invite === undefined) throw noSuchInvite();
       if (invites.state(invite) !== 'pending') return;
       checkInviting(memberships.get(organizationId, by)?.role, invite.role);
       invites.revoke(invite);
@@ -65,7 +65,7 @@ export class LmdbInvites implements Invites {
     const { invites, memberships, settings, audit } = this.tables;
     return this.store.transaction(() => {
       const invite = invites.ofToken(token);
-      if (invite.email !== user.email) throw apiError('invalid_value', 'This invitation is for another e-mail address than the one you are signed in with.', 'invite');
+      if (invite.email !== user.email) throw inviteOfAnother();
       const organization = this.#organization(invite);
       if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
       checkMembers(memberships.count(organization.id));
@@ -82,7 +82,7 @@ export class LmdbInvites implements Invites {
 
   #organization({ organizationId }: Invite): Organization {
     const organization = this.tables.organizations.get(organizationId);
-    if (organization === undefined) throw apiError('invalid_token', 'The organization of this invitation is gone.', 'invite');
+    if (organization === undefined) throw organizationGone();
     return organization;
   }
 }

@@ -1,6 +1,5 @@
 // OwnAccount over the tables of users, memberships, organizations, sessions, tokens, second factors and the audit log.
 
-import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
 import type { Actor } from './audit.js';
 import type { IdentityTable } from './lmdb/identity-table.js';
@@ -13,6 +12,7 @@ import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import { checkLeaving, emailTaken } from './own-account.js';
 import type { ChangedEmail, OwnAccount } from './own-account.js';
+import { accountGone } from './tokens.js';
 import type { User } from './users.js';
 
 export interface OwnAccountTables {
@@ -36,7 +36,7 @@ export class LmdbOwnAccount implements OwnAccount {
     return this.store.transaction(() => {
       const { userId, email } = tokens.use(token, 'new-email');
       const user = users.get(userId);
-      if (user === undefined || email === undefined) throw apiError('invalid_token', 'This account is gone.', 'token');
+      if (user === undefined || email === undefined) throw accountGone();
       return this.#change(user, email, true, { type: 'user', id: user.id, email: user.email, ip });
     });
   }

@@ -1,6 +1,5 @@
 // SignIns over the tables of users, sessions, tokens, attempts and the audit log.
 
-import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
 import type { Actor } from './audit.js';
 import type { SessionTable } from './lmdb/session-table.js';
@@ -10,6 +9,7 @@ import type { LmdbAttempts } from './lmdb-attempts.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import type { Session } from './sessions.js';
 import type { Client, CountedLogin, Refused, SignedIn, SignIns } from './sign-ins.js';
+import { accountGone } from './tokens.js';
 import type { User } from './users.js';
 
 export interface SignInTables { users: UserTable; sessions: SessionTable; tokens: TokenTable; attempts: LmdbAttempts; audit: LmdbAuditLog }
@@ -85,7 +85,7 @@ export class LmdbSignIns implements SignIns {
     return this.store.transaction(() => {
       const { mailed } = tokens.use(token, 'password');
       const changed = users.change(userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
-      if (changed === undefined) throw apiError('invalid_token', 'This account is gone.', 'token');
+      if (changed === undefined) throw accountGone();
       sessions.endAll(userId);
       attempts.forget('password', userId);
       audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);

@@ -17,7 +17,7 @@ import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import { checkMembers } from './members.js';
 import type { Client } from './sign-ins.js';
-import { permission } from './sign-ups.js';
+import { permission, personKnown, signUpTaken } from './sign-ups.js';
 import type { Permission, SignedUp, SignUp, SignUpPolicy, SignUps } from './sign-ups.js';
 
 export interface SignUpTables {
@@ -48,10 +48,10 @@ export class LmdbSignUps implements SignUps {
     return this.store.transaction(() => {
       const allowed = this.#permission(policy, wish);
       const user = users.create({ email: wish.email, name: wish.name, passwordHash, operator: allowed.as === 'first' });
-      if (user === null) throw apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
+      if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
       if (wish.identity !== undefined) {
-        if (identities.userOf(wish.identity) !== undefined) throw apiError('email_taken', 'There is an account for this person already. Sign in instead.', 'email');   // somebody was quicker
+        if (identities.userOf(wish.identity) !== undefined) throw personKnown();   // somebody was quicker
         identities.put(user.id, wish.identity);
         users.change(user.id, { emailVerified: true });
         audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });

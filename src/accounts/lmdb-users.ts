@@ -1,6 +1,5 @@
 // Users over the tables of users, memberships, organizations, sessions and the audit log.
 
-import { apiError } from '../errors.js';
 import type { Store } from '../storage/store.js';
 import type { Actor } from './audit.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
@@ -9,7 +8,7 @@ import type { SessionTable } from './lmdb/session-table.js';
 import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import type { Slice } from './slice.js';
-import { checkRights } from './users.js';
+import { changedRights, noSuchUser } from './users.js';
 import type { ListedUser, User, UserRights, Users } from './users.js';
 
 export interface UsersTables { users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; audit: LmdbAuditLog }
@@ -31,12 +30,11 @@ export class LmdbUsers implements Users {
     const { users, sessions, audit } = this.tables;
     const changed = await this.store.transaction(() => {
       const user = this.#row(id);
-      if (user === undefined) throw apiError('resource_not_found', 'There is no such user.', 'user');
-      const locked = rights.locked ?? user.locked;
-      const operator = rights.operator ?? user.operator;
-      if (locked === user.locked && operator === user.operator) return user;
-      checkRights(user, { locked, operator }, by, () => users.hasOtherOperator(id));
-      const next = users.change(id, { locked, operator }) as User;
+      if (user === undefined) throw noSuchUser();
+      const wanted = changedRights(user, rights, by, () => users.hasOtherOperator(id));
+      if (wanted === null) return user;
+      const { locked, operator } = wanted;
+      const next = users.change(id, wanted) as User;
       if (locked !== user.locked) audit.note(null, actor, locked ? 'user.locked' : 'user.unlocked', id, { email: user.email });
       if (operator !== user.operator) audit.note(null, actor, operator ? 'user.operator_granted' : 'user.operator_withdrawn', id, { email: user.email });
       if (locked && !user.locked) sessions.endAll(id);

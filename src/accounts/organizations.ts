@@ -22,6 +22,9 @@ export interface OrganizationSettings {
   keepsText?: boolean;
 }
 
+/** Of one that nothing was set for. */
+export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
+
 /** With what an operator set for it. */
 export interface OrganizationView extends Organization { readonly settings: OrganizationSettings }
 

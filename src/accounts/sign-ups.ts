@@ -40,6 +40,11 @@ export interface SignUps {
   signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp>;
 }
 
+export const SETUP_CODE_CHARACTERS = 24;
+
+export const signUpTaken = (): Error => apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
+export const personKnown = (): Error => apiError('email_taken', 'There is an account for this person already. Sign in instead.', 'email');
+
 export type Permission = { as: 'first' } | { as: 'invited'; invite: Invite } | { as: 'new' };
 
 /** What whoever keeps the sign-ups knows when it is asked. `invite` throws ApiError 400 if the token is no pending one's. */

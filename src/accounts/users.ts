@@ -39,11 +39,22 @@ export interface Users {
 }
 
 /** Whether a user's rights may become these. `otherOperator`: whether anybody else is one who can sign in. Throws ApiError 422. */
-export function checkRights(user: User, { locked, operator }: { locked: boolean; operator: boolean }, by: string | null, otherOperator: () => boolean): void {
+function checkRights(user: User, { locked, operator }: { locked: boolean; operator: boolean }, by: string | null, otherOperator: () => boolean): void {
   const param = locked === user.locked ? 'operator' : 'locked';
   if (user.id === by) throw apiError('invalid_value', 'Nobody can lock themselves or take their own operator right away. Another operator can.', param);
   if (user.operator && !user.locked && (locked || !operator) && !otherOperator()) throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
 }
+
+/** What a user's rights become; null: they are so already. Throws ApiError 422. */
+export function changedRights(user: User, rights: UserRights, by: string | null, otherOperator: () => boolean): { locked: boolean; operator: boolean } | null {
+  const locked = rights.locked ?? user.locked;
+  const operator = rights.operator ?? user.operator;
+  if (locked === user.locked && operator === user.operator) return null;
+  checkRights(user, { locked, operator }, by, otherOperator);
+  return { locked, operator };
+}
+
+export const noSuchUser = (): Error => apiError('resource_not_found', 'There is no such user.', 'user');
 
 /** One spelling for one address: lower case, composed characters. */
 export function normalEmail(email: string): string {

@@ -50,11 +50,15 @@ export class Counters {
   /** `record` negative: one that nobody has counted in. */
   state(record: number, bucket: Bucket, limit: number, now: bigint): BucketState {
     const fullAt = record < 0 ? 0n : this.table.load(record, bucket);
-    const missing = fullAt > now ? fullAt - now : 0n;
-    // Rounded to a thousandth first: 1 − 59.999999999 / 60 of a limit must not lose a whole unit to division.
-    const level = limit - Number(missing) * limit / Number(NS_PER_MINUTE);
-    return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: Number(missing) / 1e6 };
+    return bucketState(limit, fullAt > now ? Number(fullAt - now) : 0);
   }
+}
+
+/** Of a bucket that is full in so many nanoseconds. */
+export function bucketState(limit: number, missingNs: number): BucketState {
+  // Rounded to a thousandth first: 1 − 59.999999999 / 60 of a limit must not lose a whole unit to division.
+  const level = limit - missingNs * limit / Number(NS_PER_MINUTE);
+  return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };
 }
 
 const waitMs = (missing: bigint): number => Math.max(1, Number(missing - NS_PER_MINUTE) / 1e6);

@@ -72,6 +72,21 @@ export class MonthUse {
     }
   }
 
+  /** Somebody who counts for all has said how much it is. */
+  saw(organizationId: string, tokens: number): void {
+    const record = this.table.enter(recordKey('month', organizationId), 1, null);
+    if (record <= FULL) return;
+    try {
+      const month = monthNumber(this.wall());
+      const claim = this.claim(record, month, false);
+      if (claim === null && this.table.month(record) !== month) return;   // another thread begins it
+      this.table.store(record, 'tokens', BigInt(Math.round(tokens)));
+      if (claim !== null) this.table.turnMonth(record, claim, month);
+    } finally {
+      this.table.leave(record, 1);
+    }
+  }
+
   private begin(organizationId: string): Promise<void> {
     let begun = this.beginning.get(organizationId);
     if (begun === undefined) {

@@ -166,6 +166,17 @@ export class RecordTable {
     return sum;
   }
 
+  /** Every record one of whose buckets is not full at `now`: its key, and in ns what the buckets miss. Walks the whole table. */
+  forEachAhead(now: bigint, visit: (key: Int32Array, rpm: bigint, tpm: bigint) => void): void {
+    for (let record = 0; record < this.capacity; record++) {
+      const at = record * INTS;
+      if (Atomics.load(this.ints, at) === 0) continue;
+      const rpm = this.load(record, 'rpm') - now;
+      const tpm = this.load(record, 'tpm') - now;
+      if (rpm > 0n || tpm > 0n) visit(this.ints.slice(at, at + 4), rpm > 0n ? rpm : 0n, tpm > 0n ? tpm : 0n);
+    }
+  }
+
   private note(record: number, count: number): void {
     const { ledger } = this.options;
     if (ledger !== undefined) Atomics.add(ledger, record, count);

@@ -19,7 +19,7 @@ export async function findPeer(command: string, wanted: { readonly url: string |
   const record = readServerRecord(config.data_dir);
   if (record === null) throw new UsageError(`${command}: no server runs on ${config.data_dir}; --url says whom to ask`);
   if (key !== null || wanted.headers['authorization'] !== undefined) return { url: apiUrl(record.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
-  const own = new ChatKey(accountsOf(config.data_dir), Date.now, { name: 'monolith bench', scopes: ['inference', 'models.read', 'tokens.count'] });
+  const own = new ChatKey(accountsOf(config), Date.now, { name: 'monolith bench', scopes: ['inference', 'models.read', 'tokens.count'] });
   const headers = bearer(await own.current());
   const prolonging = setInterval(() => { void own.current().catch(() => undefined); }, PROLONG_MS).unref();
   return {

@@ -50,6 +50,8 @@ Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95
                                AIPerf's tools read (bench-DATE); --json prints result.json
 `;
 
+/** Exit code: it was measured, and an objective was missed in one run at least. */
+const MISSED = 3;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export async function benchServe(argv: string[]): Promise<number> {
@@ -81,7 +83,8 @@ export async function benchServe(argv: string[]): Promise<number> {
     await writeReport(wanted.out, report, runs);
     process.stdout.write(wanted.isJson ? `${JSON.stringify(report, finite)}\n` : told(report, runs, wanted.out));
     if (stop.signal.aborted) return Number(process.exitCode);
-    return runs.some(({ summary }) => summary.requests.answered > 0) ? 0 : 1;
+    if (!runs.some(({ summary }) => summary.requests.answered > 0)) return 1;
+    return runs.some(({ summary }) => summary.verdicts.some(({ met }) => !met)) ? MISSED : 0;
   } finally {
     await peer.close();
     for (const signal of SIGNALS) process.off(signal, onSignal);

@@ -11,7 +11,7 @@ import { readBurstGpt } from '../loadtest/files/burst-gpt.js';
 import { parseObjectives, showObjective } from '../loadtest/objectives.js';
 import { measuringLoad } from '../tuning/load.js';
 import type { TuneWorkload } from '../tuning/load.js';
-import { LEAST_TRIALS, MOST_TRIAL_S, MOST_TRIALS } from '../tuning/plan.js';
+import { BY_COMMAND, LEAST_TRIALS, MOST_TRIAL_S, MOST_TRIALS } from '../tuning/plan.js';
 import type { TunePlan } from '../tuning/plan.js';
 import { tune } from '../tuning/tune.js';
 import { loadText, settingsText } from '../tuning/verdict.js';
@@ -78,7 +78,7 @@ export async function benchTune(argv: string[]): Promise<number> {
     const loadKind = loadKindOf(values);
     const workload = await workloadFor(values, loadKind, api, asked);
     const plan: TunePlan = {
-      id: newAccountId('tun'), model: engine.model, by: 'monolith bench tune', startedAt: new Date().toISOString(),
+      id: newAccountId('tun'), model: engine.model, by: BY_COMMAND, startedAt: new Date().toISOString(),
       objectives: objectives.map(showObjective), workload: workloadText(workload, values.has('--mooncake') || values.has('--burstgpt') ? 'trace' : 'recent'), loadKind,
       minLoad: loadKind === 'concurrency' ? 1 : 0.05, maxLoad: maxLoadOf(values, loadKind, settingsOf(engine, 'max').max_sequences),
       trials: whole(values, '--trials', 40, LEAST_TRIALS, MOST_TRIALS), trialSeconds: amount(values, '--trial-seconds', 10, 0.2, MOST_TRIAL_S), seed: whole(values, '--seed', 1, 0, 1e9), apply: values.has('--apply'),

@@ -4,9 +4,9 @@
 import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { KeyRecord } from '../accounts/keys.js';
-import { openAccounts } from '../accounts/lmdb-directory.js';
+import type { Config } from '../config/settings.js';
 import type { Scope } from '../identity/identity.js';
-import { openStore } from '../storage/lmdb-store.js';
+import { withStores } from '../service/command-stores.js';
 
 const LIFE_MS = 3_600_000;
 /** With less than that left it is prolonged before a question: an answer may take long. */
@@ -21,18 +21,9 @@ const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'mod
 /** Runs something on the accounts: those of a server in this process, or of the data folder, opened for a moment. */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 
-/** Whoever can read the data folder may make keys anyway. */
-export function accountsOf(dataDir: string): WithAccounts {
-  return async (work) => {
-    const store = await openStore(dataDir);
-    const accounts = openAccounts(store);
-    try {
-      return await work(accounts);
-    } finally {
-      await accounts.close();
-      await store.close();
-    }
-  };
+/** Whoever can read the data folder, or knows the address of the shared database, may make keys anyway. */
+export function accountsOf(config: Pick<Config, 'data_dir' | 'state'>): WithAccounts {
+  return (work) => withStores(config, ({ accounts }) => work(accounts));
 }
 
 export class ChatKey {

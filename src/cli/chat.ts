@@ -76,7 +76,7 @@ async function findPeer(url: string | undefined, config: Config, keyed: () => vo
   if (record !== null && config.model.length === 0 && await answers(record.url)) {
     keyed();
     if (chosen !== null) return { url: record.url, key: () => Promise.resolve(chosen), close: () => Promise.resolve() };
-    const key = new ChatKey(accountsOf(config.data_dir));
+    const key = new ChatKey(accountsOf(config));
     return { url: record.url, key: () => key.current(), close: () => key.revoke() };
   }
   const server: Server = await startServer(

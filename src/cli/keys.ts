@@ -1,4 +1,4 @@
-// monolith keys: works on the data folder, with or without a server running on it. A running server sees
+// monolith keys: works on the data folder or the shared database, with or without a server running on it. A running server sees
 // the change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
@@ -7,12 +7,11 @@ import type { CreatedKey } from '../accounts/api-keys.js';
 import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
-import { openAccounts } from '../accounts/lmdb-directory.js';
 import { loadConfig } from '../config/load.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../errors.js';
 import type { Scope } from '../identity/identity.js';
-import { openStore } from '../storage/lmdb-store.js';
+import { withStores } from '../service/command-stores.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
 
 const HELP = `
@@ -25,7 +24,8 @@ create and rotate print the new key once; only a hash of it is kept. rotate make
 permissions; the old key goes on for --overlap (24h; 0 to 30d) and is revoked then. --expires takes a date,
 90d or 12h. --limits takes per-model limits below the organization's: {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}.
 --organization takes the id or the name of one; without it a key is made for the first, and all are listed.
-Scopes: ${ALL_SCOPES.join(', ')}. --data-dir names the data folder.
+Scopes: ${ALL_SCOPES.join(', ')}. --data-dir names the data folder,
+--state the database that several servers share.
 `;
 
 const FLAGS = {
@@ -42,9 +42,7 @@ export async function keys(argv: string[]): Promise<number> {
   const { config, rest } = loadConfig({ argv }, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   const [action, ...others] = words;
-  const store = await openStore(config.data_dir);
-  const accounts = openAccounts(store);
-  try {
+  return await withStores(config, async ({ accounts }) => {
     switch (action) {
       case 'create':
         noWords(others);
@@ -59,10 +57,7 @@ export async function keys(argv: string[]): Promise<number> {
       default:
         throw new UsageError(`keys: expected create, list, revoke or rotate${action === undefined ? '' : `, not "${action}"`}`);
     }
-  } finally {
-    await accounts.close();
-    await store.close();
-  }
+  });
 }
 
 async function create(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {

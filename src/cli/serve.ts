@@ -48,7 +48,14 @@ export async function serve(argv: string[]): Promise<number> {
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
-  await ended;
+  const lost = server.lost.then(async () => {
+    await server?.drain();
+    telemetry.log.error({ pid: process.pid }, 'ending without closing the database; to be started again');
+    // No code of LMDB's runs any more: its end would sync anew, and call that written which the disk may have lost.
+    process.kill(process.pid, 'SIGKILL');
+    await new Promise(() => undefined);
+  });
+  await Promise.race([ended, lost]);
   return 0;
 }
 

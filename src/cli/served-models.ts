@@ -1,28 +1,27 @@
-// monolith models serve and unserve: works on the data folder, with or without a server running on it. A running server sees
+// monolith models serve and unserve: works on the data folder or the shared database, with or without a server running on it. A running server sees
 // the change within a second.
 
 import { existsSync } from 'node:fs';
 import type { Actor } from '../accounts/audit.js';
-import { LmdbAuditLog } from '../accounts/lmdb-audit-log.js';
 import type { Config } from '../config/settings.js';
 import { MAX_IDLE_MINUTES } from '../config/kinds.js';
 import { FileFacts } from '../engine/file-facts.js';
 import { ApiError } from '../errors.js';
 import { Hub, withHubModels } from '../hub/hub.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
-import { LmdbServedModels } from '../operator/lmdb-served-models.js';
 import { serveFetched } from '../operator/serve-fetched.js';
-import type { ServedModelRow } from '../operator/served-model-store.js';
+import type { ServedModelRow, ServedModelStore } from '../operator/served-model-store.js';
+import { withStores } from '../service/command-stores.js';
 import { configuredModels, loadOptions } from '../service/engine-settings.js';
 import { availableMemory, totalMemory } from '../shared/machine-memory.js';
-import { databasePath, openStore } from '../storage/lmdb-store.js';
+import { databasePath } from '../storage/lmdb-store.js';
 import { noWords, UsageError } from './output.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 /** What operators have served beside the settings; nothing where there is no data folder yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
-  if (!existsSync(databasePath(config.data_dir))) return new Map();
+  if (config.state.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
   return await withServed(config, (served) => served.all());
 }
 
@@ -61,14 +60,7 @@ export async function changeServed(config: Config, action: string, words: readon
   });
 }
 
-async function withServed<T>(config: Config, work: (served: LmdbServedModels) => Promise<T>): Promise<T> {
-  const store = await openStore(config.data_dir);
-  try {
-    return await work(new LmdbServedModels(store, new LmdbAuditLog(store)));
-  } finally {
-    await store.close();
-  }
-}
+const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promise<T>): Promise<T> => withStores(config, ({ served }) => work(served));
 
 /** Names of the settings that this command sees; a server with others says so in its log. */
 async function taken(config: Config): Promise<Set<string>> {

@@ -11,8 +11,8 @@ function shownDefault(one: Declared): string {
 }
 
 const SECTIONS: Readonly<Record<string, string>> = {
-  '': 'Server', http: 'HTTP', limits: 'Limits of organizations', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
-  hub: 'Hub of models', messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', secrets: 'Secrets', models: 'Models', upstream: 'Models that run elsewhere', accounts: 'Accounts',
+  '': 'Server', http: 'HTTP', limits: 'Limits of organizations', counters: 'Limits shared by processes', engine: 'Engine', structured_outputs: 'Structured output', images: 'Images',
+  hub: 'Hub of models', messages: 'Messages', responses: 'Stored responses', ws: 'WebSockets', state: 'Shared database', secrets: 'Secrets', models: 'Models', upstream: 'Models that run elsewhere', accounts: 'Accounts',
   oidc: 'Sign-in by OpenID Connect', dashboard: 'Dashboard', mail: 'Mail', admin: 'Operator API', usage: 'Usage', requests: 'Request log', webhooks: 'Webhooks', metrics: 'Metrics', telemetry: 'Traces',
 };
 

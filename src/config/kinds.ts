@@ -39,6 +39,13 @@ export function url(...schemes: string[]): Kind<string> {
   return { schema: z.string().max(512).refine(isOne), expects: `an address that begins with ${schemes.map((scheme) => `${scheme}://`).join(' or ')}`, metavar: 'URL' };
 }
 
+/** Of PostgreSQL. The host may be a folder with its socket: postgres://user@/name?host=/run/postgresql. */
+export const databaseUrl: Kind<string> = {
+  schema: z.string().max(2048).refine((value) => URL.canParse(value) && /^postgres(?:ql)?:$/.test(new URL(value).protocol) && (new URL(value).host !== '' || new URL(value).searchParams.has('host')) && new URL(value).pathname.length > 1),
+  expects: 'an address such as postgres://user:password@host:5432/name',
+  metavar: 'URL',
+};
+
 export function integer(min: number, max: number): Kind<number> {
   const digits = z.string().regex(/^[0-9][0-9_,]*$/).transform((value) => Number(value.replace(/[_,]/g, '')));
   return {

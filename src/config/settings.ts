@@ -49,6 +49,7 @@ export const settings = {
     keepalive_ms: setting(kind.integer(100, 3_600_000), 15_000, 'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.'),
     cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
     threads: setting(kind.integer(1, 64), 1, 'Threads that answer requests. Above 1 each is a worker beside the one that accepts connections; engine, limits and database are shared.', { main: true }),
+    unready_ms: setting(kind.integer(0, 600_000), 0, 'Time after SIGTERM in which /readyz says 503 already while requests are still taken, so that a balancer that looks there sends them elsewhere before they would be refused.'),
     trust_proxy: setting(kind.flag, false, 'A proxy in front sets X-Forwarded-For and X-Forwarded-Proto: take the client\'s address and scheme from them.'),
     allowed_hosts: setting(kind.list, [], 'Host names accepted besides loopback names, addresses and `host`; * accepts all. Guards against DNS rebinding.', { shown: 'none' }),
     stream_buffer_bytes: setting(kind.bytes(16_384, 1024 ** 3), 1_048_576, 'Bytes kept for a slow reader of a stream; past it the connection is dropped and the generation cancelled.'),
@@ -64,6 +65,14 @@ export const settings = {
     tpm_default_reservation: setting(kind.integer(1, 1e9), 4_096, 'Output tokens reserved for a request that states no cap.'),
     max_n: setting(kind.integer(1, 128), 8, 'Most choices (`n`) of one request.'),
     overrides: setting(kind.limitOverrides, {}, 'Limits of one organization and model: {"org_…": {"hal-1.0": {"rpm": 10, "tpm": null}}}; * stands for any.', { shown: 'none' }),
+  },
+
+  counters: {
+    url: setting(kind.nullable(kind.url('redis', 'rediss')), null, 'Where several processes count their limits together: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], an engine that speaks the Redis protocol (Redis 7, Valkey); rediss:// for TLS. Without it this process counts for itself.', { alias: 'counters', secret: true, shown: 'none' }),
+    away: setting(kind.choice('share', 'refuse'), 'share', 'What holds while it cannot be reached. share: each process admits its share of every limit, by how many there were; refuse: 503.'),
+    timeout_ms: setting(kind.integer(10, 60_000), 250, 'Longest that a request waits for it; then what `away` says holds until it answers again.'),
+    lease_ms: setting(kind.integer(500, 600_000), 15_000, 'How long the places of a process that has ended stay taken.'),
+    prefix: setting(kind.text(1, 64), 'monolith', 'What its keys begin with. Processes with the same one share their limits.'),
   },
 
   engine: {
@@ -89,7 +98,7 @@ export const settings = {
     prefix_cache: setting(kind.flag, true, 'Reuse the KV pages of prompts seen before.'),
     snapshot_tokens: setting(kind.integer(16, 1_048_576), 1024, 'Of models with recurrent state: a prompt leaves a snapshot every so many tokens, and at its end; prompts that begin alike go on from one. Each takes what `monolith inspect` shows.'),
     speculation: setting(kind.choice('auto', 'off'), 'auto', 'Several tokens of one answer in a step, where it repeats its prompt or itself, or its draft knows it: the same tokens, sooner. auto: as long as measured to pay.'),
-    mtp: setting(kind.choice('auto', 'always', 'off'), 'auto', 'Guesses by the model\'s own layer for that (multi-token prediction, `nextn` tensors), where its file has one, it has no draft and runs on a processor: auto: as long as measured to pay; always: whatever they cost; off: the layer is not loaded.'),
+    mtp: setting(kind.choice('auto', 'always', 'off'), 'auto', 'Guesses by the model\'s own layer for that (multi-token prediction, `nextn` tensors), where its file has one and it has no draft: auto: on a processor, as long as measured to pay; always: whatever they cost, on GPUs too; off: the layer is not loaded.'),
   },
 
   structured_outputs: {
@@ -123,6 +132,13 @@ export const settings = {
   ws: {
     max_age_s: setting(kind.integer(1, 86_400), 3_600, 'Seconds after which a WebSocket connection takes no further turn.'),
     max_connections: setting(kind.integer(1, 1_000_000), 100, 'WebSocket connections an organization may have open.'),
+  },
+
+  state: {
+    url: setting(kind.nullable(kind.databaseUrl), null, 'A PostgreSQL database that several servers share: postgres://user:password@host:5432/name. Without it, everything is kept in the data folder by this one. Experimental: docs/processes.md says what is shared.', { alias: 'state', secret: true, shown: 'the data folder' }),
+    connections: setting(kind.integer(2, 1_000), 10, 'Connections to that database that each answering thread has at most, besides one for notifications.'),
+    timeout_ms: setting(kind.integer(100, 600_000), 5_000, 'Longest wait for that database, for a connection and for one statement; then 503.'),
+    away_s: setting(kind.integer(0, 86_400), 60, 'Seconds that API keys which are known go on while that database is away; others get 503 meanwhile.'),
   },
 
   secrets: {

@@ -16,6 +16,28 @@ export interface TimeBudget {
   readonly msPerMs: number;
 }
 
+/** Where so many may be at once. */
+export interface Places {
+  take(): boolean;
+  release(): void;
+  /** Tells once, after a place that somebody else had may be free. */
+  whenFree(tell: () => void): void;
+}
+
+/** Nobody else has any: who releases one serves the next. */
+class OwnPlaces implements Places {
+  constructor(private free: number) {}
+
+  take(): boolean {
+    if (this.free === 0) return false;
+    this.free--;
+    return true;
+  }
+
+  release(): void { this.free++; }
+  whenFree(): void {}
+}
+
 interface Waiting { readonly weight: number; readonly resume: () => void }
 
 /** Those of one organization, in the order they came. */
@@ -29,19 +51,21 @@ export class FairSlots {
   readonly #lines = new Map<Claimant['organization'], Line>();      // whose turn it is first
   readonly #atWork = new Map<Claimant['organization'], number>();   // slots
   readonly #taken = new Map<Claimant['organization'], { ms: number; at: number }>();   // of the budget
-  #free: number;
+  readonly #places: Places;
+  #isFull = false;                 // who waits had their turn and found no place
+  #looks = false;                  // for one that somebody else has
   #weight = 0;
   #wake: NodeJS.Timeout | undefined;
 
-  /** `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait. */
-  constructor(count: number, private readonly what: string, private readonly maxWeight: number, private readonly budget?: TimeBudget, private readonly now: () => number = () => performance.now()) {
-    this.#free = count;
+  /** `places`, or how many; `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait. */
+  constructor(places: number | Places, private readonly what: string, private readonly maxWeight: number, private readonly budget?: TimeBudget, private readonly now: () => number = () => performance.now()) {
+    this.#places = typeof places === 'number' ? new OwnPlaces(places) : places;
   }
 
   /** Runs it as soon as it is its turn. Throws ApiError capacity_exhausted, the signal's reason, what `work` throws. */
   async run<T>(claimant: Claimant, weight: number, work: () => Promise<T>): Promise<T> {
     claimant.signal?.throwIfAborted();
-    if (this.#free > 0 && this.#delay(claimant.organization) === 0) this.#take(claimant.organization);
+    if (!this.#isFull && this.#delay(claimant.organization) === 0 && this.#places.take()) this.#begin(claimant.organization);
     else await this.#turn(claimant, weight);
     try {
       claimant.signal?.throwIfAborted();
@@ -50,7 +74,7 @@ export class FairSlots {
       const left = (this.#atWork.get(claimant.organization) ?? 0) - 1;
       if (left > 0) this.#atWork.set(claimant.organization, left);
       else this.#atWork.delete(claimant.organization);
-      this.#free++;
+      this.#places.release();
       this.#serve();
     }
   }
@@ -76,8 +100,7 @@ export class FairSlots {
     return this.budget === undefined ? 0 : Math.max(0, Math.ceil((this.#takenBy(organization) - this.budget.ms) / this.budget.msPerMs));
   }
 
-  #take(organization: Claimant['organization']): void {
-    this.#free--;
+  #begin(organization: Claimant['organization']): void {
     this.#atWork.set(organization, (this.#atWork.get(organization) ?? 0) + 1);
   }
 
@@ -105,7 +128,7 @@ export class FairSlots {
       line.weight += weight;
       this.#weight += weight;
       this.#lines.set(organization, line);
-      if (this.#free > 0) this.#serve();
+      if (!this.#isFull) this.#serve();
     });
   }
 
@@ -114,13 +137,15 @@ export class FairSlots {
     line.weight -= waiting.weight;
     this.#weight -= waiting.weight;
     if (line.waiting.size === 0) this.#lines.delete(organization);
-    if (this.#lines.size === 0) clearTimeout(this.#wake);
+    if (this.#lines.size > 0) return;
+    clearTimeout(this.#wake);
+    this.#isFull = false;
   }
 
   /** Gives free slots to those who wait. */
   #serve(): void {
     clearTimeout(this.#wake);
-    while (this.#free > 0 && this.#lines.size > 0) {
+    while (this.#lines.size > 0) {
       let first: Claimant['organization'] | undefined, fewest = Infinity, soonest = Infinity;
       for (const organization of this.#lines.keys()) {
         const delay = this.#delay(organization), atWork = this.#atWork.get(organization) ?? 0;
@@ -131,8 +156,19 @@ export class FairSlots {
         this.#wake = setTimeout(() => { this.#serve(); }, soonest);
         return;
       }
+      this.#isFull = !this.#places.take();
+      if (this.#isFull) return this.#look();
       this.#resumeFirst(first);
     }
+  }
+
+  #look(): void {
+    if (this.#looks) return;
+    this.#looks = true;
+    this.#places.whenFree(() => {
+      this.#looks = false;
+      this.#serve();
+    });
   }
 
   #resumeFirst(organization: Claimant['organization']): void {
@@ -142,7 +178,7 @@ export class FairSlots {
     this.#leave(organization, line, waiting);
     this.#lines.delete(organization);
     if (line.waiting.size > 0) this.#lines.set(organization, line);   // behind the others
-    this.#take(organization);
+    this.#begin(organization);
     waiting.resume();
   }
 }

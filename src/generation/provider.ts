@@ -16,6 +16,8 @@ export interface Asker {
   /** Aborted when nobody wants it any more. */
   readonly signal?: AbortSignal | undefined;
   readonly charged?: Charged | undefined;
+  /** Of a request that is recorded: what tells a server elsewhere whose trace it belongs to. */
+  readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
 }
 
 /** One model that can be asked now. Holds no state of any request. */

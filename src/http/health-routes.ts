@@ -5,6 +5,7 @@
 import { VERSION } from '../version.js';
 import type { Exchange, Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
+import type { CountersHealth } from '../admission/admission.js';
 import type { ThreadState } from '../shared/thread-states.js';
 
 export interface ModelHealth {
@@ -27,6 +28,10 @@ export interface Health {
   /** Threads that answer requests; none if the main thread answers. */
   threads: readonly ThreadState[];
   models: readonly ModelHealth[];
+  /** Null or absent: what is counted is this process's own. */
+  counters?: CountersHealth | null;
+  /** Why the data folder's database takes no writes any more; null or absent: it does. */
+  storage?: string | null;
 }
 
 export interface HealthOptions {
@@ -51,8 +56,11 @@ export function notAlive(health: Health): string | null {
 
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
+  if (health.storage !== null && health.storage !== undefined) return health.storage;   // before the drain that follows from it
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
+  // With its share of the limits it serves on; without any it would refuse everybody.
+  if (health.counters?.state === 'away' && health.counters.policy === 'refuse') return 'the shared counters cannot be reached';
   // One that is started again, or lost, leaves the others serving: that is shown, and no reason to send nobody.
   if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no answering thread serves';
   for (const model of health.models) {
@@ -100,6 +108,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
           draining: health.draining,
           ...(whole ? { stall_ms: options.stallMs } : {}),
           ...(health.threads.length === 0 ? {} : { threads: health.threads }),
+          ...(health.counters === null || health.counters === undefined ? {} : { counters: whole ? health.counters : { state: health.counters.state } }),
           models: health.models.map((model) => ({
             name: model.name, state: model.state, progress: round(model.progress),
             ...(whole ? { error: model.error, running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs) } : {}),

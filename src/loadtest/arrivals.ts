@@ -1,6 +1,6 @@
 // When sessions of an open loop begin: milliseconds from the start, ascending. Pure; the same seed gives the same times.
 
-import { drawsFrom, seedOf } from './random.js';
+import { drawsFrom, seedOf } from '../shared/random.js';
 import type { Arrival } from './types.js';
 
 export type OpenArrival = Exclude<Arrival, { kind: 'closed' }>;

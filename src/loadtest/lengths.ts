@@ -5,7 +5,7 @@
 //   512±128      log-normal with this mean and standard deviation, cut at a quarter and four times the mean (or ~ for ±)
 
 import { LoadError } from './load-error.js';
-import type { Draws } from './random.js';
+import type { Draws } from '../shared/random.js';
 import type { Lengths } from './types.js';
 
 const MOST = 10_000_000;

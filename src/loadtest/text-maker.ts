@@ -1,7 +1,7 @@
 // Texts of so many tokens, for models whose tokenizer is on the other side: words are drawn whose number of tokens is
 // known (prepare.ts), so that a text's is their sum. Pure; the same seed gives the same text.
 
-import { drawsFrom, seedOf } from './random.js';
+import { drawsFrom, seedOf } from '../shared/random.js';
 import type { TextMeasure } from './types.js';
 
 /** Plain words of everyday English, most of them one token in the vocabularies of today with the space before them. */

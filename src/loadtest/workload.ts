@@ -2,7 +2,7 @@
 // but its number. Pure.
 
 import { drawLength } from './lengths.js';
-import { drawsFrom, seedOf } from './random.js';
+import { drawsFrom, seedOf } from '../shared/random.js';
 import { TextMaker } from './text-maker.js';
 import type { Session, TextMeasure, Turn, TraceRow, WorkloadSpec } from './types.js';
 

@@ -35,6 +35,9 @@ const answers = {
   Completion: completions.completion,
   Tokens: completions.tokens,
   DetokenizedText: completions.detokenized,
+  TokenizerInfo: completions.tokenizerInfo,
+  ModelProperties: models.modelProperties,
+  ModelSlots: models.modelSlots,
   Message: messages.message,
   MessageEvent: messages.messageEvent,
   TokenCount: messages.tokenCount,
@@ -70,6 +73,7 @@ interface Operation {
 const include = { 'include[]': z.array(z.string()).optional() };
 const itemPaging = { limit: z.int().min(1).max(100).optional(), order: z.enum(['asc', 'desc']).optional(), after: z.string().optional(), ...include };
 const modelPaging = { limit: z.int().min(1).max(1000).optional(), after_id: z.string().optional(), before_id: z.string().optional(), 'lifecycle[]': z.array(z.string()).optional() };
+const ofModel = { model: z.string().optional() };
 const replay = { stream: z.boolean().optional(), starting_after: z.int().min(0).optional(), ...include };
 
 const operations: readonly Operation[] = [
@@ -77,6 +81,9 @@ const operations: readonly Operation[] = [
   { method: 'post', path: '/v1/completions', id: 'createCompletion', summary: 'Go on with a text, or tell the probabilities of one.', request: 'CompletionRequest', answer: 'Completion', stream: 'Completion' },
   { method: 'post', path: '/tokenize', id: 'tokenize', summary: 'The tokens of a text or a conversation.', request: 'TokenizeRequest', answer: 'Tokens' },
   { method: 'post', path: '/detokenize', id: 'detokenize', summary: 'The text of tokens.', request: 'DetokenizeRequest', answer: 'DetokenizedText' },
+  { method: 'get', path: '/tokenizer_info', id: 'tokenizerInfo', summary: 'What of a model others tokenize by.', answer: 'TokenizerInfo', query: ofModel },
+  { method: 'get', path: '/props', id: 'modelProperties', summary: 'What a model is served with, in llama-server\'s fields; for operators.', answer: 'ModelProperties', query: ofModel },
+  { method: 'get', path: '/slots', id: 'modelSlots', summary: 'Sequences that may run and those that do, in llama-server\'s fields; for operators.', answer: 'ModelSlots', query: { ...ofModel, fail_on_no_slot: z.string().optional() } },
   { method: 'post', path: '/v1/messages', id: 'createMessage', summary: 'Answer a conversation (messages format).', request: 'MessageRequest', answer: 'Message', stream: 'MessageEvent' },
   { method: 'post', path: '/v1/messages/count_tokens', id: 'countMessageTokens', summary: 'Count the input tokens of a messages request.', request: 'TokenCountRequest', answer: 'TokenCount' },
   { method: 'post', path: '/v1/responses', id: 'createResponse', summary: 'Create a response; stored unless told otherwise.', request: 'ResponseRequest', answer: 'Response', stream: 'ResponseEvent' },

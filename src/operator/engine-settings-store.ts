@@ -15,3 +15,9 @@ export interface EngineSettingsStore {
   /** Resolves to what holds then. What the audit log says stands or falls with it; null: it says nothing. */
   change(engine: string, change: EngineChange, note: AuditNote | null): Promise<EngineValues>;
 }
+
+/** What holds after a change. */
+export const changedValues = (before: EngineValues, change: EngineChange): EngineValues =>
+  Object.fromEntries(Object.entries({ ...before, ...defined(change) }).filter(([, value]) => value !== null));
+
+const defined = (change: EngineChange): EngineChange => Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));

@@ -92,6 +92,11 @@ export class EngineTuning {
     return await this.describe(pooled, engine, kept);
   }
 
+  /** Who tries settings on an engine, by its name; null: nobody. */
+  async holderOf(engine: string): Promise<string | null> {
+    return (await this.holds.of(engine))?.id ?? null;
+  }
+
   /** Of the primary thread, before any engine is loaded: holds of a server that was there before are over, and from now on those whose holders are silent. */
   async watchHolds(): Promise<void> {
     for (const { engine } of await this.holds.endPast(Infinity)) this.log.warn({ model: engine }, 'settings were being tried when the server ended: those before are back');

@@ -3,6 +3,7 @@
 import type { AuditNote } from '../accounts/audit.js';
 import type { LmdbAuditLog } from '../accounts/lmdb-audit-log.js';
 import type { Store, Table } from '../storage/store.js';
+import { changedValues } from './engine-settings-store.js';
 import type { EngineChange, EngineSettingsStore, EngineValues } from './engine-settings-store.js';
 
 export class LmdbEngineSettings implements EngineSettingsStore {
@@ -22,15 +23,10 @@ export class LmdbEngineSettings implements EngineSettingsStore {
 
   change(engine: string, change: EngineChange, note: AuditNote | null): Promise<EngineValues> {
     return this.store.transaction(() => {
-      const next = changed(this.#rows.get(engine) ?? {}, change);
+      const next = changedValues(this.#rows.get(engine) ?? {}, change);
       void this.#rows.put(engine, next);
       if (note !== null) void this.audit.note(null, note.actor, note.action, engine, note.detail);
       return next;
     });
   }
 }
-
-const changed = (before: EngineValues, change: EngineChange): EngineValues =>
-  Object.fromEntries(Object.entries({ ...before, ...defined(change) }).filter(([, value]) => value !== null));
-
-const defined = (change: EngineChange): EngineChange => Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));

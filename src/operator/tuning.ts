@@ -27,7 +27,10 @@ export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, 
   return [
     guard({
       method: 'GET', path: '/tuning',
-      serve: async ({ exchange }) => exchange.json(200, { object: 'list', data: await tuneRuns.list(), has_more: false, next: null }),
+      serve: async ({ exchange }) => {
+        await tunings.endLost();
+        exchange.json(200, { object: 'list', data: await tuneRuns.list(), has_more: false, next: null });
+      },
     }),
 
     guard({
@@ -42,6 +45,7 @@ export function tuningRoutes(guard: OperatorGuard, { tuning, tuneRuns, tunings, 
     guard({
       method: 'GET', path: '/tuning/:run',
       serve: async ({ exchange }) => {
+        await tunings.endLost();
         const run = await tuneRuns.get(exchange.params['run'] as string);
         if (run === null) throw apiError('resource_not_found', 'There is no such tuning run.', 'run');
         exchange.json(200, run);

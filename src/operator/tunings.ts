@@ -15,8 +15,7 @@ import type { ThreadBus } from '../shared/bus.js';
 import type { Log } from '../telemetry/types.js';
 import type { ToChild, ToParent, Wish } from '../tuning/child-protocol.js';
 import type { TuneWorkload } from '../tuning/load.js';
-import { newRun } from '../tuning/plan.js';
-import type { TunePlan } from '../tuning/plan.js';
+import { BY_COMMAND, newRun, type TunePlan } from '../tuning/plan.js';
 import type { TuneRanges } from '../tuning/ports.js';
 import { workloadOf, workloadText } from '../tuning/workload.js';
 import type { EngineTunables, TunableName } from '../wire/dashboard.js';
@@ -85,6 +84,16 @@ export class Tunings {
     } catch (error) {
       await tuning.release(plan.model, plan.id);
       throw error;
+    }
+  }
+
+  /** Runs of the command line that have ended without a word (kill -9): they hold their engine no more. Of its own the server knows. */
+  async endLost(): Promise<void> {
+    const { runs, tuning } = this.deps;
+    for (const { id, model, state, by } of await runs.list()) {
+      if (state !== 'running' || by !== BY_COMMAND || await tuning.holderOf(model) === id) continue;
+      const run = await runs.get(id);
+      if (run?.state === 'running') await runs.put({ ...run, state: 'failed', error: 'What drove it is not heard of any more.', ended_at: new Date().toISOString() }, null);
     }
   }
 

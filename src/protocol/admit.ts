@@ -18,6 +18,7 @@ import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
 import { askerOf, setHeaders, signalOf, type Caller } from './caller.js';
 import { headerPaths } from './ignored.js';
+import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
 
 export interface GenerationDeps {
@@ -32,6 +33,8 @@ export interface GenerationDeps {
   limits: { maxN: number };
   /** Those under way on this thread. */
   generations: RunningGenerations;
+  /** Where other processes serve the same. */
+  affinity?: Affinity | undefined;
 }
 
 /** A request that holds its place in the limits: run it or refund it. */
@@ -131,7 +134,8 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   } catch (error) {
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
-    setHeaders(caller, deps.admission.headers(identity, model.name, shape));
+    const headers = deps.admission.headers(identity, model.name, shape);
+    setHeaders(caller, headers instanceof Promise ? await headers : headers);
     throw error;
   }
   if (caller.aborted) return null;
@@ -148,6 +152,7 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   }
   try {
     setHeaders(caller, reservation.headers(shape));
+    if (deps.affinity !== undefined) caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
     if (prepared.leftOut.length > 0) {
       const paths = headerPaths(prepared.leftOut);

@@ -37,8 +37,8 @@ export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape)
 }
 
 /** As a provider sees it. */
-export function askerOf({ identity, charged }: Caller, signal?: AbortSignal): Asker {
-  return { organization: identity.organizationNumber, signal, charged };
+export function askerOf({ identity, charged, trace }: Caller, signal?: AbortSignal): Asker {
+  return { organization: identity.organizationNumber, signal, charged, traceHeaders: trace?.headers };
 }
 
 /** What becomes aborted with the client. */

@@ -8,23 +8,19 @@
 // Lists are read in slices with turns of the event loop in between; erasing has short transactions.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { apiError } from '../errors.js';
 import type { Outcome, RequestEntry, RequestText } from '../shared/request-entry.js';
 import type { Key, Store, Table } from '../storage/store.js';
+import { entryBytes, MAX_SCANNED, placeId, placeIn, placeOf, textBytes } from './request-place.js';
+import type { Place } from './request-place.js';
 import type { ListedRow, LoggedRow, RequestBounds, RequestLog, RequestPage, RequestQuery } from './request-log.js';
 
 type StoredRow = LoggedRow & { readonly bytes: number };
 type Filtered = readonly [keyId: string, model: string | null, outcome: Outcome];
 interface Size { rows: number; bytes: number }
-type Place = [at: number, requestId: string];
 
 const SIZE = 'request-log';
 const NOTHING: Size = { rows: 0, bytes: 0 };
-/** A row with its entry by organization, keys included. */
-const ROW_BYTES = 640;
 const SLICE = 500;
-/** Entries looked at for one page: of a filter that few match, pages come with less. */
-const MAX_SCANNED = 20_000;
 const ERASED_AT_ONCE = 500;
 const NEVER = Number.MAX_SAFE_INTEGER;
 
@@ -45,7 +41,7 @@ export class LmdbRequestLog implements RequestLog {
     return this.store.transaction(() => {
       let bytes = 0;
       for (const { text, ...entry } of entries) {
-        const size = ROW_BYTES + (entry.parameters === null ? 0 : 32 * Object.keys(entry.parameters).length) + (text === null ? 0 : textBytes(text));
+        const size = entryBytes(entry) + (text === null ? 0 : textBytes(text));
         const place: Place = [entry.endedAt, entry.requestId];
         void this.#rows.put(place, { ...entry, hasText: text !== null, bytes: size });
         void this.#owned.put([entry.organizationId, ...place], [entry.keyId, entry.model, entry.outcome]);
@@ -63,17 +59,17 @@ export class LmdbRequestLog implements RequestLog {
     for (let scanned = 0; scanned < MAX_SCANNED;) {
       const slice = organizationId === null ? this.#sliceOfAll(last) : this.#sliceOf(organizationId, last);
       for (const { place, filtered } of slice) {
-        if (rows.length === limit) return { rows, next: idOf(last) };
+        if (rows.length === limit) return { rows, next: placeId(last) };
         last = place;
         if (!matches(query, filtered)) continue;
         const row = this.#rows.get(place);
-        if (row !== undefined) rows.push({ id: idOf(place), row });
+        if (row !== undefined) rows.push({ id: placeId(place), row });
       }
       if (slice.length < SLICE) return { rows, next: null };
       scanned += slice.length;
       await nextTurn();
     }
-    return { rows, next: idOf(last) };
+    return { rows, next: placeId(last) };
   }
 
   async find(organizationId: string | null, id: string): Promise<LoggedRow | null> {
@@ -179,22 +175,3 @@ export class LmdbRequestLog implements RequestLog {
 
 const matches = (query: RequestQuery, [keyId, model, outcome]: Filtered): boolean =>
   (query.keyId === null || query.keyId === keyId) && (query.model === null || query.model === model) && (query.outcome === null || query.outcome === outcome);
-
-function textBytes({ prompt, answer }: RequestText): number {
-  let bytes = 0;
-  for (const { text } of [...prompt, ...answer]) bytes += 32 + Buffer.byteLength(text);
-  return bytes;
-}
-
-const idOf = ([at, requestId]: Place): string => `${at}.${requestId}`;
-
-function placeIn(id: string): Place | null {
-  const [, at, requestId] = /^(\d{1,15})\.(req_[0-9A-Za-z]{1,64})$/.exec(id) ?? [];
-  return at === undefined || requestId === undefined ? null : [Number(at), requestId];
-}
-
-function placeOf(id: string, param: string): Place {
-  const place = placeIn(id);
-  if (place === null) throw apiError('invalid_query_parameter', `${param} must be the \`next\` of the page before.`, param);
-  return place;
-}

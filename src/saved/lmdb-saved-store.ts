@@ -6,9 +6,8 @@
 //
 // Erasing has short transactions.
 
-import { apiError } from '../errors.js';
 import type { Store, Table } from '../storage/store.js';
-import { MAX_SAVED } from './saved-store.js';
+import { checkSaved } from './saved-store.js';
 import type { SavedChange, SavedRow, SavedStore } from './saved-store.js';
 
 const ERASED_AT_ONCE = 100;
@@ -29,9 +28,8 @@ export class LmdbSavedStore implements SavedStore {
     const { organizationId, userId, id } = row;
     return this.store.transaction(() => {
       const own = count(this.#owned.keys({ from: [userId, organizationId], to: [userId, organizationId, LAST] }));
-      if (own >= MAX_SAVED.ofUser) throw apiError('too_many_entries', `You have saved ${own} presets and conversations here, and no more can be; delete one first.`);
       const all = count(this.#rows.keys({ from: [organizationId], to: [organizationId, LAST] }));
-      if (all >= MAX_SAVED.ofOrganization) throw apiError('too_many_entries', `This organization has ${all} saved presets and conversations, and no more can be.`);
+      checkSaved(own, all);
       void this.#rows.put([organizationId, id], row);
       void this.#contents.put([organizationId, id], sealedContent);
       void this.#owned.put([userId, organizationId, id], true);

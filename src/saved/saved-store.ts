@@ -1,6 +1,8 @@
 // What people keep of the playground: presets and conversations, each somebody's in an organization, and seen by its other
 // members only while it is shared. A port, see docs/storage.md. Texts come here sealed.
 
+import { apiError } from '../errors.js';
+
 export type SavedKind = 'preset' | 'conversation';
 
 export interface SavedRow {
@@ -22,6 +24,12 @@ export interface SavedChange { readonly sealedName?: string; readonly sealedCont
 
 /** Of one person in an organization, and of an organization. */
 export const MAX_SAVED = { ofUser: 100, ofOrganization: 2_000 } as const;
+
+/** Of one more, where somebody has `own` and the organization `all`. Throws ApiError 422. */
+export function checkSaved(own: number, all: number): void {
+  if (own >= MAX_SAVED.ofUser) throw apiError('too_many_entries', `You have saved ${own} presets and conversations here, and no more can be; delete one first.`);
+  if (all >= MAX_SAVED.ofOrganization) throw apiError('too_many_entries', `This organization has ${all} saved presets and conversations, and no more can be.`);
+}
 
 export interface SavedStore {
   /** Rejects with ApiError 422 too_many_entries where there are as many as there may be. */

@@ -13,6 +13,7 @@ export interface SealingKey {
   readonly reasoning: Buffer;
   readonly compaction: Buffer;
   readonly accountSecrets: Buffer;
+  readonly affinity: Buffer;
 }
 
 export class KeyRing {
@@ -45,5 +46,6 @@ function deriveKey(secret: Uint8Array): SealingKey {
     reasoning: derive('reasoning'),
     compaction: derive('compaction'),
     accountSecrets: derive('account secrets'),
+    affinity: derive('affinity'),
   };
 }

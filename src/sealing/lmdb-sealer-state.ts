@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import type { Store, Table } from '../storage/store.js';
 import { SECRET_BYTES } from './key-ring.js';
+import { GRACE_MS, knownNames } from './sealer-state.js';
 import type { SealerState } from './sealer-state.js';
 
 interface MadeKey {
@@ -13,15 +14,12 @@ interface MadeKey {
 
 const MADE_KEY = 'signing-key';
 const MODEL_NAMES = 'model-names';
-/** A key that was replaced goes on verifying for at least 30 days. */
-const GRACE_MS = 31 * 24 * 3_600_000;
-const MAX_MODEL_NAMES = 1_000;
 
 export class LmdbSealerState implements SealerState {
   readonly #keys: Table<MadeKey>;
   readonly #names: Table<string[]>;
 
-  constructor(store: Store) {
+  constructor(store: Store, private readonly now: () => number = Date.now) {
     this.#keys = store.table('secrets');
     this.#names = store.table('secrets');
   }
@@ -31,17 +29,17 @@ export class LmdbSealerState implements SealerState {
     const made = this.#keys.get(MADE_KEY);
     if (made === undefined) return null;
     if (replaced !== (made.replacedAt !== null)) {
-      made.replacedAt = replaced ? Date.now() : null;
+      made.replacedAt = replaced ? this.now() : null;
       await this.#keys.put(MADE_KEY, made);
     }
-    return made.replacedAt === null || Date.now() - made.replacedAt < GRACE_MS ? made.secret : null;
+    return made.replacedAt === null || this.now() - made.replacedAt < GRACE_MS ? made.secret : null;
   }
 
   /** A conversation begun with a model that is gone goes on with another. */
   async knownModels(models: readonly string[]): Promise<readonly string[]> {
     const before = this.#names.get(MODEL_NAMES) ?? [];
-    const known = [...new Set([...models, ...before])].slice(0, Math.max(models.length, MAX_MODEL_NAMES));
-    if (known.length !== before.length || known.some((name) => !before.includes(name))) await this.#names.put(MODEL_NAMES, known);
-    return known;
+    const known = knownNames(models, before);
+    if (known !== null) await this.#names.put(MODEL_NAMES, [...known]);
+    return known ?? before;
   }
 }

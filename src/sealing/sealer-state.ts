@@ -10,3 +10,13 @@ export interface SealerState {
   /** Names that were served before and are now, those of `models` first; so many as there may be. */
   knownModels(models: readonly string[]): Promise<readonly string[]>;
 }
+
+/** A key that was replaced goes on verifying for at least 30 days. */
+export const GRACE_MS = 31 * 24 * 3_600_000;
+const MAX_MODEL_NAMES = 1_000;
+
+/** What is to be kept where `before` is; null: all of these are in it. */
+export function knownNames(models: readonly string[], before: readonly string[]): readonly string[] | null {
+  const known = [...new Set([...models, ...before])].slice(0, Math.max(models.length, MAX_MODEL_NAMES));
+  return known.length !== before.length || known.some((name) => !before.includes(name)) ? known : null;
+}

@@ -36,6 +36,11 @@ export function upstreamOptions({ engine, upstream }: Config): Pick<UpstreamOpti
   return { settings: upstream, queueWaitMs: engine.queue_wait_ms, queueMax: engine.queue_max, maxGenerationMs: engine.max_generation_ms };
 }
 
+/** Rows that models elsewhere take of what threads count together, at most: one each, and one for each server. */
+export function upstreamRows({ model, models: { overrides } }: Config): number {
+  return 2 * model.length + Object.values(overrides).reduce((sum, { upstream }) => sum + (upstream === undefined ? 0 : 1 + upstream.servers.length), 0);
+}
+
 /** The models the settings ask for. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
   const { overrides } = config.models;

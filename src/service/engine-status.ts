@@ -32,7 +32,7 @@ export function failedModels(pool: ModelPool, models: ServedModels): FailedModel
 }
 
 /** For /readyz: every model's state, and of those that run how busy they are. */
-export function poolHealth(pool: ModelPool, upstreams: Upstreams, failedAtStart: readonly FailedModel[], draining: boolean): Omit<Health, 'threads'> {
+export function poolHealth(pool: ModelPool, upstreams: Upstreams, failedAtStart: readonly FailedModel[], draining: boolean): Omit<Health, 'threads' | 'counters'> {
   return {
     draining,
     models: pool.list().map(({ model, status }) => {

@@ -24,6 +24,8 @@ export interface BusTopics {
   'response.running': { message: { organizationId: string; id: string }; answer: boolean };
   /** New events of a background response are in its log; `ended`: these were the last, `end` the very last. */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
+  /** The data folder's database takes no writes any more (src/storage/lmdb-writes.ts): no thread acknowledges one from here on. */
+  'storage.failed': { message: { reason: string }; answer: void };
   /** Metrics of the asked thread, as prom-client's JSON. */
   'metrics.collect': { message: Record<string, never>; answer: unknown };
   /** A live sample, encoded, for those who watch on the other threads (src/operator/live-view). */
@@ -38,6 +40,8 @@ export interface ThreadBus {
   readonly index: number;
   /** Threads that answer requests. */
   readonly threads: number;
+  /** Nobody else answers requests on what this thread stores: no other thread, and no other process. */
+  readonly alone: boolean;
   /** To every other thread; not to this one. */
   publish<T extends Topic>(topic: T, message: BusTopics[T]['message']): void;
   /** Asks every other thread; those that have not answered in `timeoutMs` (1,000) are left out. */
@@ -51,6 +55,7 @@ export interface ThreadBus {
 export class LocalBus implements ThreadBus {
   readonly index = 0;
   readonly threads = 1;
+  readonly alone = true;
   publish(): void {}
   ask(): Promise<never[]> { return Promise.resolve([]); }
   on(): () => void { return () => undefined; }

@@ -4,11 +4,11 @@
 //
 //   page      number u64, transaction u64, pad u16, flags u16, then lower u16 and upper u16, or a count of pages u32;
 //             behind it the places of the nodes, u16 each; these, lower and upper count from the header's end
-//   pages 0, 1  what the two last transactions say of the file (meta); in the middle of page 0 a third, the last flushed
+//   pages 0, 1  what the two last transactions say of the file (meta); in the middle of page 0 a third, the last synced
 //   node      size u32 (or page, 48 bits), flags u16, key size u16, key, value
 //   tree      pad u32, flags u16, depth u16, branch, leaf and overflow pages u64, entries u64, root u64
 
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { showBytes } from '../config/kinds.js';
 
@@ -36,7 +36,11 @@ export class DamagedFile extends Error {
 export interface Figures { bytes: number; pages: number; usedPages: number; tables: { name: string; entries: number }[] }
 
 interface Tree { entries: number; root: number; depth: number }
-interface Meta { pageSize: number; free: Tree; main: Tree; lastPage: number; transaction: number }
+interface Meta {
+  pageSize: number; free: Tree; main: Tree; lastPage: number; transaction: number;
+  /** Synced with all its pages when it was written; and since which start of the machine, as LMDB tells them apart. */
+  flushed: boolean; boot: bigint;
+}
 
 /**
  * Throws DamagedFile if LMDB must not map the file. Looks at what says where everything is, down to the root of each
@@ -103,7 +107,7 @@ class DatabaseFile {
   private metas(): Meta {
     if (this.bytes() === 0) throw new DamagedFile('is empty');
     this.pageSize = this.meta(0, 0).pageSize;
-    // LMDB looks at the third too, and goes by whatever is newest. It is never ahead of what is read after it.
+    // LMDB looks at the third too. It is never ahead of what is read after it.
     const third = this.read(this.pageSize / 2 + HEADER, META);
     const first = this.meta(0, 0);
     const second = this.meta(first.pageSize, 1);
@@ -112,7 +116,8 @@ class DatabaseFile {
     if (u64(third, 128) > newest.transaction || (u64(third, 128) > first.transaction && third.readUInt32LE(24) !== first.pageSize)) {
       throw new DamagedFile('is damaged in its first page');
     }
-    return newest;
+    const boot = bootId();
+    return taken(taken(first, second, boot), metaAt(third), boot);
   }
 
   /** Follows `depth` levels of each tree, and the tree of tables whole. */
@@ -205,7 +210,7 @@ class DatabaseFile {
     if (pageSize < 512 || pageSize > 32_768 || (pageSize & (pageSize - 1)) !== 0) throw new DamagedFile(`is damaged: it says its pages have ${pageSize} bytes`);
     const lastPage = u64(body, 120);
     if (lastPage < 1 || lastPage * pageSize > Number.MAX_SAFE_INTEGER / 2) throw new DamagedFile('is damaged: it says it ends where it cannot');
-    return { pageSize, free: treeAt(body, 24), main: treeAt(body, 72), lastPage, transaction: u64(body, 128) };
+    return metaAt(body);
   }
 
   private read(offset: number, length: number): Buffer {
@@ -262,4 +267,33 @@ function treeAt(bytes: Buffer, at: number): Tree {
 function u64(bytes: Buffer, at: number): number {
   const value = bytes.readBigUInt64LE(at);
   return value > BigInt(Number.MAX_SAFE_INTEGER) ? Infinity : Number(value);
+}
+
+const UNFLUSHED = 0x1000;
+
+function metaAt(body: Buffer): Meta {
+  return {
+    pageSize: body.readUInt32LE(24), free: treeAt(body, 24), main: treeAt(body, 72), lastPage: u64(body, 120), transaction: u64(body, 128),
+    flushed: (body.readUInt16LE(28) & UNFLUSHED) === 0, boot: body.readBigInt64LE(136),
+  };
+}
+
+/**
+ * Which of two LMDB goes by (mdb_pick_meta() of the library): the newer one, but where the machine was started anew since
+ * and it was not synced, what it refers to may never have reached the disk: then the older one.
+ */
+function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
+  if (other.transaction === 0) return one;
+  const [older, newer] = one.transaction >= other.transaction ? [other, one] : [one, other];
+  return newer.flushed || boot === null || newer.boot === boot ? newer : older;
+}
+
+/** As LMDB reads it: the first part of the machine's name of its start. Null: this system does not say. */
+function bootId(): bigint | null {
+  try {
+    const [digits] = /^[0-9a-f]+/i.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')) ?? [];
+    return digits === undefined ? null : BigInt(`0x${digits}`);
+  } catch {
+    return null;
+  }
 }

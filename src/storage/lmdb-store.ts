@@ -10,9 +10,10 @@ import { showBytes } from '../config/kinds.js';
 import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './lmdb/response-tables.js';
 import { splitInputs } from './lmdb/response-rows.js';
+import { Writes } from './lmdb-writes.js';
 import { StorageError, TABLES } from './store.js';
 import { keyTheHashes } from './upgrade-keys.js';
-import type { Key, KeyRange, Store, Table, TableName } from './store.js';
+import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
 export const SCHEMA_VERSION = 7;
@@ -41,7 +42,7 @@ const ROOM_BYTES = 1024 ** 2;
 export const databasePath = (dataDir: string): string => join(dataDir, 'db', 'data.mdb');
 
 /** Opens or creates the database in `dataDir`. Throws StorageError. */
-export async function openStore(dataDir: string): Promise<Store> {
+export async function openStore(dataDir: string): Promise<OpenedStore> {
   const root = openEnvironment(dataDir);
   let store: LmdbStore;
   try {
@@ -54,7 +55,7 @@ export async function openStore(dataDir: string): Promise<Store> {
     await upgrade(store, dataDir);
   } catch (error) {
     await store.close();
-    throw error;
+    throw error instanceof StorageError ? error : unusable(dataDir, store.failure ?? error);
   }
   return store;
 }
@@ -133,12 +134,14 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
 
 const WRITTEN = Promise.resolve();
 
-class LmdbStore implements Store {
+class LmdbStore implements OpenedStore {
   /** Within the callback of a transaction: writes take effect at once and fail by throwing. */
   inTransaction = false;
+  readonly writes: Writes;
   private readonly tables = new Map<TableName, Database<unknown, Key>>();
 
   constructor(private readonly root: RootDatabase) {
+    this.writes = new Writes(root);
     for (const name of TABLES) this.tables.set(name, root.openDB<unknown, Key>({ name, encoding: 'msgpack' }));
   }
 
@@ -149,7 +152,8 @@ class LmdbStore implements Store {
   async transaction<T>(work: () => T): Promise<T> {
     // LMDB commits what many callers asked for together; a child transaction can be undone alone.
     const outcome: { result?: T; error?: unknown; failed: boolean } = { failed: false };
-    await this.onDisk(this.root.childTransaction(() => {
+    await this.writes.onDisk(() => this.root.childTransaction(() => {
+      if (this.writes.failure !== null) return ABORT;   // whoever asked for it has been refused
       this.inTransaction = true;
       try {
         outcome.result = work();
@@ -166,29 +170,25 @@ class LmdbStore implements Store {
     return outcome.result as T;
   }
 
-  /** Resolves when what was written is flushed. */
-  async onDisk<T>(written: Promise<T>): Promise<T> {
-    // At the end of an event-loop turn the library opens one more promise for all that was written in it, and
-    // would let the failure of that one go unhandled.
-    setImmediate(() => { this.root.committed.then(() => undefined, () => undefined); });
-    try {
-      const result = await written;
-      await this.root.flushed;
-      return result;
-    } catch (error) {
-      // The library tells the reason of a failed commit (a full disk) by a second promise, which must not stay unhandled.
-      const reason = (error as { commitError?: Promise<never> }).commitError;
-      const cause: unknown = reason === undefined ? error : await reason.catch((why: unknown) => why);
-      throw new StorageError(`The database could not be written: ${(cause as Error).message}`, cause);
-    }
-  }
-
   refresh(): void {
     if (!this.inTransaction) this.root.resetReadTxn();
   }
 
+  get failure(): StorageError | null {
+    return this.writes.failure;
+  }
+
+  onFailure(listener: (why: StorageError) => void): void {
+    this.writes.onFailure(listener);
+  }
+
+  fail(why: StorageError): void {
+    this.writes.fail(why);
+  }
+
   async close(): Promise<void> {
-    await this.root.close();
+    // Of a failed environment the library would wait for writes that it never settles.
+    if (this.writes.failure === null) await this.writes.closing(this.root.close());
   }
 }
 
@@ -196,15 +196,27 @@ class LmdbTable<V> implements Table<V> {
   constructor(private readonly store: LmdbStore, private readonly database: Database<V, Key>) {}
 
   get(key: Key): V | undefined {
-    return this.database.get(key);
+    try {
+      return this.database.get(key);
+    } catch (error) {
+      throw this.store.writes.readFailure(error);
+    }
   }
 
   *range(options: KeyRange = {}): Iterable<{ key: Key; value: V }> {
-    yield* this.database.getRange(rangeOptions(options));
+    try {
+      yield* this.database.getRange(rangeOptions(options));
+    } catch (error) {
+      throw this.store.writes.readFailure(error);
+    }
   }
 
   *keys(options: KeyRange = {}): Iterable<Key> {
-    yield* this.database.getKeys(rangeOptions(options));
+    try {
+      yield* this.database.getKeys(rangeOptions(options));
+    } catch (error) {
+      throw this.store.writes.readFailure(error);
+    }
   }
 
   put(key: Key, value: V): Promise<void> {
@@ -212,7 +224,7 @@ class LmdbTable<V> implements Table<V> {
   }
 
   insert(key: Key, value: V): Promise<boolean> {
-    return this.store.onDisk(this.database.ifNoExists(key, () => { void this.database.put(key, value); }));
+    return this.store.writes.onDisk(() => this.database.ifNoExists(key, () => { void this.database.put(key, value); }));
   }
 
   remove(key: Key): Promise<void> {
@@ -220,7 +232,7 @@ class LmdbTable<V> implements Table<V> {
   }
 
   private written(write: () => Promise<boolean>): Promise<void> {
-    if (!this.store.inTransaction) return this.store.onDisk((async () => { await write(); })());
+    if (!this.store.inTransaction) return this.store.writes.onDisk(async () => { await write(); });
     try {
       void write();
     } catch (error) {

@@ -7,6 +7,16 @@ import type { ApiError } from '../errors.js';
 /** What may be read of a chain: far more than any context holds, and little enough to be read in one go. */
 export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
 
+/** Responses of one chain. Reading one this long takes some tens of milliseconds. */
+export const MAX_CHAIN = 10_000;
+
+/** Seconds that the event log of a background response is kept after its end. */
+export const LOG_S = 3_600;
+
+/** 422: for a chain of too many. */
+export const chainTooDeep = (): ApiError =>
+  apiError('response_not_usable', `The chain of this response has more than ${MAX_CHAIN} responses. Start a new one with what is needed of it.`, 'previous_response_id');
+
 /** 422: for a chain that has more text than may be read of one. */
 export const chainTooLong = (): ApiError =>
   apiError('response_not_usable', 'The chain of this response has become too long to be read. Start a new one with what is needed of it.', 'previous_response_id');

@@ -32,6 +32,16 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** A store that one process has open, until it fails. */
+export interface OpenedStore extends Store {
+  /** Why nothing can be written any more until the database is opened again: every write rejects, and reads may throw, with ApiError 503 maintenance. */
+  readonly failure: StorageError | null;
+  /** Called once, at once if it has failed already. */
+  onFailure(listener: (why: StorageError) => void): void;
+  /** It has failed on another thread. */
+  fail(why: StorageError): void;
+}
+
 /** Every table there is, in one place: LMDB needs to know how many. */
 export const TABLES = [
   'meta', 'secrets', 'organizations', 'keys', 'keys-by-hash', 'keys-by-organization',

@@ -5,7 +5,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { HistogramCounts } from './histogram-counts.js';
 import type { RequestRecord } from './outcome.js';
 import type { SpanCounts } from './traces/span-queue.js';
-import type { EngineGauges } from './types.js';
+import type { CountersGauges, EngineGauges } from './types.js';
 
 // Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -53,6 +53,11 @@ export class Instruments {
 
   readonly upstreamRequests = this.counter('monolith_upstream_requests_total', 'Attempts at servers that models run on elsewhere, by how they ended.', ['model', 'server', 'outcome']);
   readonly upstreamOutstanding = new Gauge({ name: 'monolith_upstream_outstanding', help: 'Requests under way at servers that models run on elsewhere.', labelNames: ['model', 'server'], registers: [this.registry] });
+
+  private readonly counterCalls = this.counter('monolith_counters_calls_total', 'Calls to the counters that processes share: answered, late (not within counters.timeout_ms) or failed.', ['kind', 'outcome']);
+  private readonly counterSeconds = new Histogram({ name: 'monolith_counters_call_seconds', help: 'Time of these calls.', buckets: DELAY, labelNames: ['kind'], registers: [this.registry] });
+  private countersAway: Gauge | null = null;
+  private countersProcesses: Gauge | null = null;
 
   private readonly loopLag = new Gauge({ name: 'monolith_event_loop_lag_seconds', help: 'Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one\'s.', registers: [this.registry], aggregator: 'max' });
 
@@ -102,6 +107,20 @@ export class Instruments {
     this.outcomes.inc({ kind: KINDS[method] ?? 'http', endpoint, outcome, code });
     if (method !== 'BACKGROUND') this.requests.inc({ endpoint, status: String(status), code });
     if (outcome === 'refused' && (failure?.status === 429 || failure?.status === 503)) this.rejects.inc({ endpoint, code });
+  }
+
+  countersCalled(kind: string, outcome: string, seconds: number): void {
+    this.counterCalls.inc({ kind, outcome });
+    this.counterSeconds.observe({ kind }, seconds);
+  }
+
+  /** Null: there are none, and no metric of them. */
+  counters(gauges: CountersGauges | null): void {
+    if (gauges === null) return;
+    this.countersAway ??= new Gauge({ name: 'monolith_counters_away', help: '1 while the counters that processes share cannot be reached; of several threads, if one cannot.', registers: [this.registry], aggregator: 'max' });
+    this.countersProcesses ??= new Gauge({ name: 'monolith_counters_processes', help: 'Processes that share the counters, as last seen.', registers: [this.registry], aggregator: 'max' });
+    this.countersAway.set(gauges.state === 'away' ? 1 : 0);
+    this.countersProcesses.set(gauges.processes);
   }
 
   spans(counts: SpanCounts): void {

@@ -29,6 +29,8 @@ export interface EndedRequest {
 export interface RequestTrace {
   /** 32 hex digits. */
   readonly id: string;
+  /** Of W3C Trace Context, for what is asked of others on its behalf: `traceparent`, and `tracestate` if there is one. */
+  readonly headers: Readonly<Record<string, string>>;
   named(name: string): void;
   set(facts: TraceFacts): void;
   /** To the number that stands under this name. */

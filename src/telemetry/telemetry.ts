@@ -16,7 +16,7 @@ import type { TraceSettings } from './traces/packages.js';
 import { openTracing } from './traces/tracing.js';
 import type { Tracing } from './traces/tracing.js';
 import type { RequestTrace, TracedRequest } from './request-trace.js';
-import type { EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry, UpstreamMeter } from './types.js';
+import type { CountersGauges, EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry, UpstreamMeter } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;
@@ -35,6 +35,7 @@ class ServerTelemetry implements Telemetry {
   private readonly instruments = new Instruments();
   private readonly loopDelay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   private readEngines: () => EngineGauges[] = () => [];
+  private readCounters: () => CountersGauges | null = () => null;
   private readonly tracing: Tracing | null;
   private bus: ThreadBus = new LocalBus();
 
@@ -88,6 +89,14 @@ class ServerTelemetry implements Telemetry {
     };
   }
 
+  countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void {
+    this.instruments.countersCalled(call, outcome, seconds);
+  }
+
+  observeCounters(read: () => CountersGauges | null): void {
+    this.readCounters = read;
+  }
+
   observeEngines(read: () => EngineGauges[]): void {
     this.readEngines = read;
   }
@@ -111,6 +120,7 @@ class ServerTelemetry implements Telemetry {
   private async collect(): Promise<object> {
     this.instruments.lag(this.loopLagMs());
     this.loopDelay.reset();
+    this.instruments.counters(this.readCounters());
     if (this.tracing !== null) this.instruments.spans(this.tracing.counts);
     return this.instruments.own();
   }

@@ -50,6 +50,9 @@ export interface EngineGauges {
   cancelledQueued: number; cancelledPrefill: number; cancelledDecode: number;
 }
 
+/** Counters that processes share, as they are when metrics are scraped. */
+export interface CountersGauges { state: 'shared' | 'away'; processes: number }
+
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -70,6 +73,10 @@ export interface Telemetry {
   trace(request: TracedRequest): RequestTrace | null;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
+  /** A call to the counters that processes share: which, how it ended, how long it took. */
+  countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
+  /** Where their state is read from at each scrape; null: there are none. */
+  observeCounters(read: () => CountersGauges | null): void;
   /** Where engine gauges are read from at each scrape. */
   observeEngines(read: () => EngineGauges[]): void;
   /** Prometheus text: the sums over all threads. */

@@ -89,6 +89,11 @@ export class AnsweringThreads {
     await Promise.all(this.#first.map(({ loaded }) => loaded));
   }
 
+  /** /readyz says everywhere that this server is about to end. */
+  unready(): void {
+    for (const thread of this.#threads.values()) send(thread, 'unready');
+  }
+
   /** New requests are refused everywhere; resolves when nothing runs any more. */
   async drain(): Promise<void> {
     this.#draining = true;

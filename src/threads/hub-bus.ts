@@ -110,6 +110,7 @@ export interface BusOptions {
 export class HubBus implements ThreadBus {
   readonly index = 0;
   readonly threads: number;
+  readonly alone = false;
   readonly #listeners: Listeners;
   readonly #onError: (error: unknown, topic: Topic) => void;
   readonly #workers = new Map<number, { port: MessagePort; asks: Asks }>();
@@ -190,6 +191,7 @@ export class HubBus implements ThreadBus {
 /** A worker's end. */
 export class PortBus implements ThreadBus {
   readonly threads: number;
+  readonly alone = false;
   readonly #listeners: Listeners;
   readonly #asks = new Asks();
 

@@ -25,7 +25,7 @@ export interface WorkerStart {
 }
 
 /** From the main thread. */
-export type WorkerOrder = 'drain' | 'close';
+export type WorkerOrder = 'unready' | 'drain' | 'close';
 
 /**
  * To the main thread: `open` takes connections, `loaded` has attached to the engines, `idle` follows `drain`,
@@ -71,7 +71,9 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   undo.add(() => clearInterval(heap));
 
   parentPort?.on('message', (order: WorkerOrder) => {
-    if (order === 'drain') {
+    if (order === 'unready') {
+      service.unready();
+    } else if (order === 'drain') {
       service.drain();
       void service.idle().then(() => tell({ type: 'idle' }));
     } else {

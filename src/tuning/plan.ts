@@ -23,6 +23,9 @@ export const LEAST_TRIALS = 16;
 export const MOST_TRIALS = 120;
 export const MOST_TRIAL_S = 300;
 
+/** By whom runs of the command line are. */
+export const BY_COMMAND = 'monolith bench tune';
+
 /** One that is about to begin. */
 export const newRun = (plan: TunePlan, before: TuneSettings): TuneRun => ({
   object: 'tune_run', id: plan.id, model: plan.model, state: 'running', error: null, by: plan.by, started_at: plan.startedAt, ended_at: null,

@@ -3,8 +3,8 @@
 // Inequality Constraints, 2014). Pure: the same seed and the same measurements ask for the same points.
 
 import { GaussianProcess } from './gaussian-process.js';
-import { normal, randomFrom } from './random.js';
-import type { Random } from './random.js';
+import { normal, randomFrom } from '../shared/random.js';
+import type { Random } from '../shared/random.js';
 import { Space } from './space.js';
 import type { Knob, Point } from './space.js';
 

@@ -1,7 +1,7 @@
 // The box that is searched: whole numbers between bounds, on a logarithmic scale, of two digits that mean something.
 // Knobs may be fixed. Pure.
 
-import type { Random } from './random.js';
+import type { Random } from '../shared/random.js';
 
 export interface Knob {
   readonly name: string;

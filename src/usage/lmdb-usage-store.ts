@@ -5,10 +5,10 @@ import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import type { PriceTable } from '../wire/dashboard.js';
 import { organizationsOf, usageRows, usageTotals } from './lmdb-usage-query.js';
+import type { Sketches } from './latency-groups.js';
 import { latenciesOf, putLatencies } from './lmdb-latencies.js';
-import type { LatencyRow } from './lmdb-latencies.js';
-import { addSums, HOUR_MS, isFinished, noUsage, sumsOf } from './sums.js';
-import type { HourKey, UsageRow, UsageSums } from './sums.js';
+import { addSums, HOUR_MS, isFinished, noUsage, summedUp } from './sums.js';
+import type { UsageRow, UsageSums } from './sums.js';
 import type { LatencyGroup, UsageCursor, UsageEntry, UsageExpiry, UsageQuery, UsageRows, UsageSpan, UsageStore, UsageTotal } from './usage-store.js';
 
 /** Keys of one transaction that erases. */
@@ -18,7 +18,7 @@ export class LmdbUsageStore implements UsageStore {
   readonly #rows: Table<UsageRow>;
   readonly #hours: Table<UsageSums>;
   readonly #months: Table<number>;
-  readonly #latencies: Table<LatencyRow>;
+  readonly #latencies: Table<Sketches>;
   #number = 0;
 
   constructor(private readonly store: Store) {
@@ -69,21 +69,8 @@ export class LmdbUsageStore implements UsageStore {
   }
 
   #put(entries: readonly UsageEntry[]): void {
-    const hours = new Map<string, { key: HourKey; sums: UsageSums }>();
-    const months = new Map<string, { key: [string, string]; tokens: number }>();
-    for (const { usage, at } of entries) {
-      const key: HourKey = [usage.organizationId, Math.floor(at / HOUR_MS), usage.model ?? '', usage.keyId, usage.endpoint];
-      const name = key.join('\n');
-      let hour = hours.get(name);
-      if (hour === undefined) hours.set(name, (hour = { key, sums: noUsage() }));
-      addSums(hour.sums, sumsOf(usage));
-      if (!isFinished(usage)) continue;
-      void this.#rows.put([usage.endedAt, usage.requestId, this.#number++], usage);
-      const month = monthName(monthNumber(at));
-      let sum = months.get(`${usage.organizationId}\n${month}`);
-      if (sum === undefined) months.set(`${usage.organizationId}\n${month}`, (sum = { key: [usage.organizationId, month], tokens: 0 }));
-      sum.tokens += usage.inputTokens + usage.outputTokens;
-    }
+    const { hours, months } = summedUp(entries);
+    for (const { usage } of entries) if (isFinished(usage)) void this.#rows.put([usage.endedAt, usage.requestId, this.#number++], usage);
     putLatencies(this.#latencies, entries.flatMap(({ usage, at }) => (isFinished(usage) ? [{ usage, at }] : [])));
     for (const { key, sums } of hours.values()) void this.#hours.put(key, addSums(sums, this.#hours.get(key) ?? noUsage()));
     for (const { key, tokens } of months.values()) void this.#months.put(key, tokens + (this.#months.get(key) ?? 0));

@@ -7,6 +7,7 @@
 //
 // Times are milliseconds since 1970, hours are counted from there too.
 
+import { monthName, monthNumber } from '../admission/month-use.js';
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 
 export const HOUR_MS = 3_600_000;
@@ -40,4 +41,25 @@ export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
     usage.inputTokens, usage.cachedTokens, usage.outputTokens, usage.reasoningTokens, usage.images,
     ...(firstTokenAt === null ? [0, 0, 0, 0] as const : [1, Math.max(0, firstTokenAt - receivedAt), Math.max(0, endedAt - receivedAt), Math.max(0, endedAt - firstTokenAt)] as const),
   ];
+}
+
+/** What entries come to: sums of hours by key, and tokens of months, each under a name of its own. */
+export function summedUp(entries: readonly { readonly usage: FinishedUsage | RejectedUsage; readonly at: number }[]): {
+  hours: Map<string, { key: HourKey; sums: UsageSums }>; months: Map<string, { key: [organizationId: string, month: string]; tokens: number }>;
+} {
+  const hours = new Map<string, { key: HourKey; sums: UsageSums }>();
+  const months = new Map<string, { key: [string, string]; tokens: number }>();
+  for (const { usage, at } of entries) {
+    const key: HourKey = [usage.organizationId, Math.floor(at / HOUR_MS), usage.model ?? '', usage.keyId, usage.endpoint];
+    const name = key.join('\n');
+    let hour = hours.get(name);
+    if (hour === undefined) hours.set(name, (hour = { key, sums: noUsage() }));
+    addSums(hour.sums, sumsOf(usage));
+    if (!isFinished(usage)) continue;
+    const month = monthName(monthNumber(at));
+    let sum = months.get(`${usage.organizationId}\n${month}`);
+    if (sum === undefined) months.set(`${usage.organizationId}\n${month}`, (sum = { key: [usage.organizationId, month], tokens: 0 }));
+    sum.tokens += usage.inputTokens + usage.outputTokens;
+  }
+  return { hours, months };
 }

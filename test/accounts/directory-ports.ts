@@ -145,10 +145,10 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const { apiKeys, keyStore, organizations } = await open(t);
     const [one, two] = [(await organizations.ensureFirst()).id, 'org_other'];
     t.equal((await organizations.ensureFirst()).id, one);
-    t.equal(await apiKeys.empty(), true);
     t.equal(await keyStore.find(keyDigest('sk-nobody')), undefined);
-    const { key, secret } = await apiKeys.create(one, { name: 'a' }, null);
-    t.equal(await apiKeys.empty(), false);
+    const firsts = await Promise.all([1, 2].map(() => apiKeys.first(one, { name: 'a' })));
+    t.equal(firsts.filter((made) => made !== null).length, 1, 'of two at once one gets the first key of all');
+    const { key, secret } = firsts.find((made) => made !== null)!;
     t.equal(await apiKeys.get(two, key.id), null);
     t.equal(await apiKeys.revoke(two, key.id, null), null);
     t.match(await keyStore.find(keyDigest(secret)), { keyId: key.id, suspended: false, expiresAt: Infinity, revokedAt: Infinity });
@@ -207,8 +207,9 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same((await signIns.sessions(user.id)).map(({ id }) => id), [kept]);
     t.match(await users.get(user.id), { secondFactor: true });
     t.equal(await secondFactors.proposed(user.id), null);
-    t.same(await Promise.all([10, 11, 11, 10, 12].map((step) => secondFactors.useStep(user.id, step))), [false, true, false, false, true]);
-    t.same(await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip))), [1, null, null]);
+    t.same((await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(), [false, false, true], 'of many at once one uses it');
+    t.same([await secondFactors.useStep(user.id, 10), await secondFactors.useStep(user.id, 11), await secondFactors.useStep(user.id, 12)], [false, false, true]);
+    t.same((await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip)))).filter((left) => left !== null), [1]);
     await secondFactors.reseal((id, sealed) => `${id} ${sealed}`);
     t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 12, recovery: ['r2'] });
     t.equal(await secondFactors.replaceRecovery(user, ['r4'], actorOf(user)), true);

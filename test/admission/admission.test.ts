@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
-import { Admission, type Limited, type Reservation, type ReserveRequest } from '../../src/admission/admission.js';
+import type { Limited, Reservation, ReserveRequest } from '../../src/admission/admission.js';
 import { duration } from '../../src/admission/headers.js';
+import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { MonthUse, monthNumber, type StoredMonth } from '../../src/admission/month-use.js';
 import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
@@ -13,13 +14,13 @@ const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'o
 const ORG = identity();
 
 /** An admission whose clock the test turns. */
-function gate(limits: object): { admission: Admission; pass(ms: number): void } {
+function gate(limits: object): { admission: LocalAdmission; pass(ms: number): void } {
   let now = clockStart(5_000_000_000_000n);
-  const admission = new Admission(configWith({ limits }).limits, { now: () => now });
+  const admission = new LocalAdmission(configWith({ limits }).limits, { now: () => now });
   return { admission, pass: (ms) => { now += BigInt(Math.round(ms * 1e6)); } };
 }
 
-const reserve = (admission: Admission, request: ReserveRequest): Reservation => atOnce(admission.reserve(request));
+const reserve = (admission: LocalAdmission, request: ReserveRequest): Reservation => atOnce(admission.reserve(request));
 
 function refusal(work: () => unknown): ApiError {
   try {
@@ -33,7 +34,7 @@ function refusal(work: () => unknown): ApiError {
 
 const ask = ({ promptTokens = 100, exact = true, ...more }: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number; exact?: boolean } = {}): ReserveRequest =>
   ({ identity: ORG, model: 'm', promptTokens: { tokens: promptTokens, exact }, statedCap: 500, modelMaximum: 8192, n: 1, ...more });
-const values = (admission: Admission): Record<string, string> => Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
+const values = (admission: LocalAdmission): Record<string, string> => Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
 
 t.test('the contract\'s example: reserve 620, use 207, 413 come back', (t) => {
   const { admission } = gate({});
@@ -112,14 +113,14 @@ t.test('what comes back comes back to the bucket as it is by then', (t) => {
 
 t.test('unfinished requests of an organization on a model', (t) => {
   // One record: it is the first of the table, and one that nobody made is told from it.
-  const admission = new Admission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
-  t.equal(admission.unfinishedOn('org_a', 'hal-1.0'), 0);
+  const admission = new LocalAdmission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
+  t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
   const reservation = reserve(admission, ask({ n: 3 }));
-  t.equal(admission.unfinishedOn('org_a', ask().model), 3);
-  t.equal(admission.unfinishedOn('org_b', ask().model), 0, 'of another organization');
-  t.equal(admission.state(ORG, ask().model).concurrency?.remaining, configWith({}).limits.concurrency! - 3);
+  t.equal(admission.standing(ORG, ask().model).unfinished, 3);
+  t.equal(admission.standing(identity({ organizationId: 'org_b' }), ask().model).unfinished, 0, 'of another organization');
+  t.equal(admission.standing(ORG, ask().model).state.concurrency?.remaining, configWith({}).limits.concurrency! - 3);
   reservation.settle(1);
-  t.equal(admission.unfinishedOn('org_a', ask().model), 0);
+  t.equal(admission.standing(ORG, ask().model).unfinished, 0);
   t.end();
 });
 
@@ -278,7 +279,7 @@ t.test('the wait for a place goes by how long requests take', (t) => {
 t.test('a monthly cap', async (t) => {
   let wall = Date.parse('2026-11-30T23:59:00Z');
   const stored: string[] = [];
-  const admission = new Admission(configWith({}).limits, {
+  const admission = new LocalAdmission(configWith({}).limits, {
     wall: () => wall, now: () => 1n, storedMonth: async (id, month) => { stored.push(`${id} ${month}`); return month === '2026-11' ? 900 : 0; },
   });
   const capped = identity({ monthlyTokenCap: 1_000 });

@@ -1,6 +1,7 @@
 // A worker thread of threads.test.ts: asks for as much as it can get, and tells what it got.
 import { parentPort, workerData } from 'node:worker_threads';
-import { Admission, type Limited, type Reservation } from '../../src/admission/admission.js';
+import type { Limited, Reservation } from '../../src/admission/admission.js';
+import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { atOnce } from '../support/at-once.js';
 
@@ -8,7 +9,7 @@ export interface Told { admitted: number; tokens: number; highest: number; refus
 export interface Asked { buffer: SharedArrayBuffer; gauge: SharedArrayBuffer; limits: object; rounds: number; seed: number; organizations: number; hold: number; keyPlaces: number | null }
 
 const { buffer, gauge, limits, rounds, seed, organizations, hold, keyPlaces } = workerData as Asked;
-const admission = new Admission(configWith({ limits }).limits, { buffer });
+const admission = new LocalAdmission(configWith({ limits }).limits, { buffer });
 const inside = new Int32Array(gauge);
 const told: Told = { admitted: 0, tokens: 0, highest: 0, refused: {}, connections: 0 };
 const held: { reservation: Reservation; organization: number; leave: (() => void) | null }[] = [];

@@ -12,6 +12,7 @@ import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { LmdbAuditLog } from '../../src/accounts/lmdb-audit-log.js';
 import { keyStatus } from '../../src/accounts/keys.js';
 import { accountsOf, ChatKey } from '../../src/cli/chat-key.js';
+import { configWith } from '../../src/config/load.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { VERSION } from '../../src/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
@@ -173,7 +174,7 @@ t.test('the key of a conversation ends with it, by a signal too', async (t) => {
 t.test('the key of a conversation is prolonged, and made again', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  const withAccounts = accountsOf(folder);
+  const withAccounts = accountsOf({ data_dir: folder, state: configWith({}).state });
   await withAccounts((accounts) => accounts.organizations.ensureFirst());
   let now = Date.now();
   const key = new ChatKey(withAccounts, () => now);

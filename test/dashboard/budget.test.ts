@@ -16,6 +16,7 @@ import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { finished } from '../usage/usage-store.js';
+import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -56,7 +57,7 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   await stranger.signUp();
   t.match(await refusal(stranger.get(path)), { status: 404 });
 
-  const { store, audit, organizations, members } = dashboard.server.directory;
+  const { store, audit, organizations, members } = folderDirectory(dashboard.server);
   const usage = new LmdbUsageStore(store);
   const prices = new LmdbPriceStore(store, audit);
   await prices.set({ currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } }, { actor: { type: 'command_line', id: null, email: null, ip: null }, action: 'prices.changed' });

@@ -9,6 +9,7 @@ import { eventually } from '../e2e/monolith.js';
 import { refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
+import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000);     // passwords take their time on a busy machine
 
@@ -178,7 +179,7 @@ t.test('a deleted organization', async (t) => {
   t.ok(tenants, 'its number is not given again');
   t.match(await client.get('/organizations'), { data: [{ id: again.id, name: 'Next' }] });
   // Its keys go when the rows of usage that name them do.
-  const { directory } = dashboard.server;
+  const directory = folderDirectory(dashboard.server);
   const responses = openResponseStore(directory.store, configWith().responses, { onError: (error) => { throw error; } });
   t.teardown(() => responses.close());
   const sweepAfter = (days: number): Promise<void> => finishDeletions(directory.organizations, responses, 90, Date.now() + days * 86_400_000);

@@ -5,6 +5,7 @@ import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf } from '../support/one-time-codes.js';
+import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000);     // passwords take their time on a busy machine
 
@@ -23,7 +24,7 @@ const ticketFor = async (client: DashboardClient, email = 'user@example.com'): P
   return answer.second_factor.ticket;
 };
 const signIn = async (client: DashboardClient, code: string, email?: string): Promise<unknown> => client.post('/login/code', { ticket: await ticketFor(client, email), code });
-const forget = (): Promise<void> => dashboard.inside((store) => store.transaction(() => { for (const kind of ['code', 'password'] as const) dashboard.server.directory.attempts.forget(kind, id); }));
+const forget = (): Promise<void> => dashboard.inside((store) => store.transaction(() => { for (const kind of ['code', 'password'] as const) folderDirectory(dashboard.server).attempts.forget(kind, id); }));
 
 /** Another start, with other settings; browsers keep their cookies. */
 const restart = async (settings: object): Promise<void> => {

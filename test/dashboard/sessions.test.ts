@@ -9,6 +9,7 @@ import type { ListPage, SessionObject } from '../../src/wire/dashboard.js';
 import { eventually } from '../e2e/monolith.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
+import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000);     // passwords take their time on a busy machine
 
@@ -128,7 +129,7 @@ t.test('failed sign-ins', async (t) => {
   t.match(known, { status: 401, code: 'invalid_credentials' });
   t.equal(known.message, unknown.message, 'tell nothing of who exists');
   t.match(await refusal(client.login('\ufdfa'.repeat(1_000))), { status: 401, code: 'invalid_credentials' }, 'an address longer than the database has keys');
-  await own.inside((store) => store.transaction(() => { own.server.directory.attempts.forgive('login', 'address 127.0.0.1'); }));
+  await own.inside((store) => store.transaction(() => { folderDirectory(own.server).attempts.forgive('login', 'address 127.0.0.1'); }));
   await client.login('owner@example.com');
   // Two have failed of this address, seven more have elsewhere: its share is 10. At once, because nobody gets more tries by not waiting.
   const { attempts } = own.server.directory;
@@ -174,7 +175,7 @@ t.test('an address is the proxy\'s word, however it writes it', async (t) => {
 
 t.test('a hash of another cost is made anew', async (t) => {
   const { user } = await dashboard.client().signUp({ email: 'old@example.com' });
-  const { users, store } = dashboard.server.directory;
+  const { users, store } = folderDirectory(dashboard.server);
   const salt = Buffer.alloc(16, 7);
   const old = `$scrypt$ln=12,r=8,p=1$${salt.toString('base64')}$${scryptSync(PASSWORD, salt, 32, { N: 2 ** 12, r: 8, p: 1 }).toString('base64')}`;
   await store.transaction(() => new UserTable(store).change(user.id, { passwordHash: old }));

@@ -1,6 +1,7 @@
 // What benchmark and evaluation tools send, byte for byte as their sources make it, and what they read of the answers. They
 // are Python programs and are not run here: these are replays, each named after its tool and the function that it follows.
 import t from 'tap';
+import { publishedAnswers } from '../../src/openapi/document.js';
 import { startScripted } from '../support/script-model.js';
 import { root } from './monolith.js';
 
@@ -109,6 +110,7 @@ interface Scored { choices: { index: number; text: string; logprobs: { token_log
 t.test('lm-eval --model local-completions: its tokenizer here (check_remote_tokenizer_support, RemoteTokenizer)', async (t) => {
   const { status, body } = await get<{ eos_token: string; bos_token: string | null; pad_token: string | null; chat_template: string }>('/tokenizer_info');
   t.equal(status, 200);
+  t.same(publishedAnswers.TokenizerInfo.safeParse(body).error?.issues, undefined);
   t.type(body.eos_token, 'string');
   t.match(body.chat_template, /messages/);
   const { tokens } = await json<{ tokens: number[] }>('/tokenize', { prompt: body.eos_token, add_special_tokens: false });
@@ -170,6 +172,8 @@ t.test('clients of llama-server: /props and /slots, for operators', async (t) =>
   t.match(props, { total_slots: 4, model_alias: 'hal-1.0', modalities: { vision: false }, is_sleeping: false, build_info: /^monolith-/, model_path: /script\.gguf$/, chat_template: /messages/ });
   t.equal(props.default_generation_settings.n_ctx, (await get<{ max_model_len: number }>('/v1/models/hal-1.0')).body.max_model_len);
   t.notOk(props.model_path.includes(root));
+  t.same(publishedAnswers.ModelProperties.safeParse(props).error?.issues, undefined);
+  t.same(publishedAnswers.ModelSlots.safeParse((await get('/slots')).body).error?.issues, undefined);
   const slots = async (query = ''): Promise<{ status: number; body: Slot[] }> => get<Slot[]>(`/slots${query}`);
   t.same((await slots()).body.map(({ id, is_processing: busy }) => [id, busy]), [[0, false], [1, false], [2, false], [3, false]]);
   t.equal((await slots('?model=nobody')).status, 404);

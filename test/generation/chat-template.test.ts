@@ -41,6 +41,9 @@ t.test('a thinking switch is found', async (t) => {
   const byMode = new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}{% if thinking_mode is defined and thinking_mode == "disabled" %}</mm:think>{% elif thinking_mode == "enabled" %}<mm:think>{% endif %}', tokens);
   const one = { messages: [{ role: 'user' as const, content: 'a' }], tools: null, addGenerationPrompt: true };
   t.same([true, false].map((enableThinking) => byMode.render({ ...one, enableThinking })), ['a<mm:think>', 'a</mm:think>']);
+  const byEffort = (values: string) => new ChatTemplate(`{% for m in messages %}{{ m.content }}{% endfor %}{% if reasoning_effort is defined %}{{ reasoning_effort in ${values} }}{{ reasoning_effort }}{% endif %}`, tokens);
+  t.same([true, false].map((enableThinking) => byEffort("['no_think', 'low']").render({ ...one, enableThinking })), ['afalsehigh', 'atrueno_think']);
+  t.equal(byEffort("['low']").render({ ...one, enableThinking: true }), 'a', 'others have it from their own default');
 });
 
 t.test('tool-call arguments as text, where the template shows what it got', async (t) => {

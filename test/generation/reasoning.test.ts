@@ -8,6 +8,8 @@ t.test('markers come from the template, else from the vocabulary', async (t) => 
   t.same(findMarkers('', (token) => token === '[THINK]' || token === '[/THINK]'), { open: '[THINK]', close: '[/THINK]' });
   t.equal(findMarkers('no reasoning here', () => false), null);
   const m3 = findMarkers("{%- set think = '<mm:think>' ~ '</mm:think>' -%}", () => false)!;
+  const hy3 = findMarkers("{%- set HYTK = ':opensource' %}{%- set think = '<think{}>'.format(HYTK) -%}{{ '</think{}>'.format(HYTK) }}", () => true)!;
+  t.same([hy3.open, closeText(hy3), openReasoning('a<think:opensource>', hy3, false)], ['<think:opensource>', '\n</think:opensource>', { begun: false }]);
   t.same([m3.open, closeText(m3), openReasoning('a<mm:think>', m3, false), openReasoning('a<mm:think>b</mm:think>', m3, false)], ['<mm:think>', '\n</mm:think>', { begun: false }, null]);
   t.match(findMarkers('{{ "<|channel>thought\n<channel|>" }}', () => false), { open: '<|channel>', close: '<channel|>', label: 'thought' });
   t.match(findMarkers('', (token) => token === '<|START_THINKING|>' || token === '<|END_THINKING|>'), { open: '<|START_THINKING|>' });

@@ -49,9 +49,12 @@ t.test('and as Python does where the library gives up', async (t) => {
     ['{{ none | string }}{{ true | string }}{{ false | string }}{{ nobody | string }}{{ nobody | upper }}{{ nobody | trim }}{{ "a" | string }}{{ {"a": true} | string }}', 'NoneTrueFalsea{"a": true}'],
     ['{% set ns = namespace(ids=[]) %}{% for x in [1, 2, 3] %}{% set _ = ns.ids.append(x) %}{% endfor %}{{ ns.ids | tojson }}{{ ns.ids.pop(0) }}{{ ns.ids.pop() }}{{ ns.ids | tojson }}', '[1, 2, 3]13[2]'],
     ['{% set map = {0: "a", 512: "b"} %}{{ map[512] }}{{ map[1] }}{% for k, v in map | dictsort %}{{ k }}{{ v }}{{ 100 <= k }}{% endfor %}{{ map[nobody] is defined }}', 'b0afalse512btruefalse'],
+    ['{% set end = ":x" %}{{ "<a{}>".format(end) }}{{ "{}{}".format(1, true) }}{{ "{1}{0}{b}".format("c", "d", b="e") }}{{ "{{{}}}".format("f") }}{{ "".format() }}', '<a:x>1Truedce{f}'],
     ['{{ "a" in nobody }}{{ nobody in ["a"] }}{{ "a" not in nobody }}', 'falsefalsetrue'],
   ];
   for (const [source, expected] of cases) t.equal(rendered(source), expected, source);
+  for (const [source, reason] of [['"{}".format()', /no argument for \{0\}/], ['"{a}".format(1)', /no argument for \{a\}/], ['"{:>9}".format(1)', /knows no field \{:>9\}/], ['"}".format(1)', /single \}/]] as const)
+    t.throws(() => rendered(`{{ ${source} }}`), reason, source);
   // Tools are the same list for every request.
   for (const method of ['append(1)', 'pop()']) t.throws(() => rendered(`{% set _ = tools.${method} %}{% set _ = messages.${method} %}`), /not a function/, method);
 });

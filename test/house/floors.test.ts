@@ -94,7 +94,7 @@ t.test('only the room of generation knows what its local provider is made of', a
 });
 
 /** Files that may see tables and open transactions: those of the database, and what keeps a port's promises with it. */
-const keepsTables = (file: string): boolean => file.startsWith('src/storage/') || /\/lmdb(-[^/]*\.ts$|\/)/.test(file);
+const keepsTables = (file: string): boolean => file.startsWith('src/storage/') || /\/(lmdb(-[^/]*\.ts$|\/)|postgres\/)/.test(file);
 
 t.test('only what keeps a port\'s promises sees tables and transactions', async (t) => {
   const links = typescriptLinks();

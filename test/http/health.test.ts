@@ -19,6 +19,7 @@ t.test('readiness means progress', (t) => {
   t.equal(verdict({ state: 'idle' }), null, 'it comes when it is asked for');
   t.equal(verdict({ state: 'loading', awaited: true }), null, 'for those who ask and wait');
   t.equal(verdict(), 'no model');
+  t.equal(notReady({ draining: true, storage: 'the disk', threads: [], models: [model({})] }, 1_000), 'the disk', 'why it drains');
   t.equal(notReady({ draining: true, threads: [], models: [model({})] }, 1_000), 'draining');
   const threads = (...states: ThreadState[]): string | null => notReady({ draining: false, threads: states, models: [model({})] }, 1_000);
   t.equal(threads('serving', 'lost'), null, 'the others serve on');

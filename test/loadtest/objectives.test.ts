@@ -4,7 +4,7 @@ import t from 'tap';
 import { ascending, distributionOf, percentileOf, repeatedOf } from '../../src/loadtest/distribution.js';
 import { isGood, judge, parseObjectives, showObjective } from '../../src/loadtest/objectives.js';
 import { drawLength, parseLengths } from '../../src/loadtest/lengths.js';
-import { drawsFrom } from '../../src/loadtest/random.js';
+import { drawsFrom } from '../../src/shared/random.js';
 import { TextMaker, UNMEASURED, WORDS } from '../../src/loadtest/text-maker.js';
 import type { RequestRecord } from '../../src/loadtest/types.js';
 

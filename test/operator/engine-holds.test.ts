@@ -57,7 +57,7 @@ for (const threads of [1, 2]) {
     t.same(shown(await engine()), [64, 3, 40]);
     t.ok(await eventually(async () => shown(await engine())[0] === 256));
     t.same(shown(await engine()), [256, 5, 100]);
-    t.match(server.log(), /not heard of any more/);
+    t.ok(await eventually(() => /not heard of any more/.test(server.log())), 'the log says so');
 
     // Killed.
     await hold({ ...mine, is_new: true, seconds: 600 });

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import type { Actor, AuditLog, AuditNote } from '../../src/accounts/audit.js';
 import type { EngineSettingsStore } from '../../src/operator/engine-settings-store.js';
 import type { ModelSettingsStore } from '../../src/operator/model-settings-store.js';
+import type { ServedModelRow, ServedModelStore } from '../../src/operator/served-model-store.js';
 
 const ACTOR: Actor = { type: 'operator_api', id: null, email: null, ip: null };
 export const note = (action: string): AuditNote => ({ actor: ACTOR, action, detail: { a: 1 } });
@@ -34,5 +35,21 @@ export function engineSettingsStoreTests(open: (t: Test) => Promise<{ settings: 
     t.same(await settings.get('hal-1.0'), { queue_max: 7, max_sequences: 3 });
     t.same([...await settings.all()], [['hal-1.0', { queue_max: 7, max_sequences: 3 }], ['tycho-1.0', { step_ms: 0 }]]);
     t.same(await actions(audit), ['changed hal-1.0', 'changed hal-1.0'], 'the last one was to say nothing');
+  });
+}
+
+export function servedModelStoreTests(open: (t: Test) => Promise<{ served: ServedModelStore; settings: ModelSettingsStore; audit: AuditLog }>): void {
+  t.test('models that operators serve: each declared once, and gone with what was decided of its name', async (t) => {
+    const { served, settings, audit } = await open(t);
+    const row: ServedModelRow = { source: 'owner/repo:Q4_K_M', path: '/models/a.gguf', displayName: 'A', idleMinutes: null, addedAt: '2026-01-01T00:00:00.000Z' };
+    const fresh = (name: string) => (there: ReadonlyMap<string, ServedModelRow>): void => { if (there.has(name)) throw new Error(`${name} is there`); };
+    const both = await Promise.allSettled([served.add('b', row, fresh('b'), note('added')), served.add('b', row, fresh('b'), note('added'))]);
+    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two at once one is declared');
+    await served.add('a', { ...row, idleMinutes: 5 }, fresh('a'), note('added'));
+    t.same([...await served.all()], [['a', { ...row, idleMinutes: 5 }], ['b', row]], 'in the order of names');
+    await settings.change('b', () => ({ unloaded: true }), note('drained'));
+    t.same([await served.remove('b', note('removed')), await served.remove('b', note('removed'))], [true, false]);
+    t.same([[...(await served.all()).keys()], [...(await settings.all()).keys()]], [['a'], []]);
+    t.same((await actions(audit)).sort(), ['added a', 'added b', 'drained b', 'removed b']);
   });
 }

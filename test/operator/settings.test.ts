@@ -13,7 +13,8 @@ import { LocalBus } from '../../src/shared/bus.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import { eventually } from '../e2e/monolith.js';
-import { engineSettingsStoreTests, modelSettingsStoreTests, note } from './settings-stores.js';
+import { LmdbServedModels } from '../../src/operator/lmdb-served-models.js';
+import { engineSettingsStoreTests, modelSettingsStoreTests, note, servedModelStoreTests } from './settings-stores.js';
 
 async function storeFor(t: Test): Promise<{ store: Store; audit: LmdbAuditLog }> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-settings-'));
@@ -30,6 +31,10 @@ modelSettingsStoreTests(async (t) => {
   return { settings: new LmdbModelSettings(store, audit), audit };
 });
 
+servedModelStoreTests(async (t) => {
+  const { store, audit } = await storeFor(t);
+  return { served: new LmdbServedModels(store, audit), settings: new LmdbModelSettings(store, audit), audit };
+});
 engineSettingsStoreTests(async (t) => {
   const { store, audit } = await storeFor(t);
   return { settings: new LmdbEngineSettings(store, audit), audit };

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import t from 'tap';
 import type { AuditEntry, EngineTunables, ListPage } from '../../src/wire/dashboard.js';
 import type { TuneRun, TuneRunSummary, TuneStart } from '../../src/wire/tuning.js';
+import { BY_COMMAND } from '../../src/tuning/plan.js';
 import { eventually, startMonolith } from '../e2e/monolith.js';
 import { openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { dataFolder, inside } from '../e2e/stored-server.js';
@@ -91,9 +92,15 @@ t.test('begun by an operator', async (t) => {
   t.match((await client.get<ListPage<unknown>>('/operator/request-shapes?model=hal-1.0')).data[0], { at: String, input_tokens: Number, cached_tokens: 0, output_tokens: Number });
 
   // Told of by the command line.
-  const told = { ...ended, id: 'tun_told1234', started_at: new Date().toISOString(), ended_at: null, state: 'running' as const };
+  const told = { ...ended, id: 'tun_told1234', started_at: new Date().toISOString(), ended_at: null, state: 'running' as const, by: BY_COMMAND };
   t.equal((await client.fetch('/operator/tuning/tun_told1234', { method: 'PUT', body: told })).status, 200);
-  t.match(await run('tun_told1234'), { id: 'tun_told1234', trials: { length: 16 } });
+  t.match(await run('tun_told1234'), { id: 'tun_told1234', state: 'failed', error: /not heard of/, ended_at: String, trials: { length: 16 } }, 'it holds no engine');
+  const hold = `/operator/tunables/${encodeURIComponent(told.model)}/hold`;
+  t.equal((await client.fetch(hold, { method: 'PUT', body: { id: told.id, is_new: true, seconds: 30, values: { max_batch_tokens: 256, max_sequences: 4, step_ms: 250 } } })).status, 200);
+  t.equal((await client.fetch('/operator/tuning/tun_told1234', { method: 'PUT', body: told })).status, 200);
+  t.match(await run('tun_told1234'), { state: 'running', trials: { length: 16 } });
+  t.equal((await client.fetch(`${hold}?id=${told.id}`, { method: 'DELETE' })).status, 200);
+  t.equal((await client.get<ListPage<TuneRunSummary>>('/operator/tuning')).data.find(({ id }) => id === told.id)?.state, 'failed', 'killed: its hold is over');
   t.equal((await client.fetch('/operator/tuning/tun_other123', { method: 'PUT', body: told })).status, 422);
   t.equal((await client.fetch('/operator/tuning/tun_told1234', { method: 'PUT', body: { ...told, trials: [{ number: 1 }] } })).status, 400);
 });

@@ -1,7 +1,7 @@
 // A provider that is not the engine of this process: its prompt counts are estimates until it has begun. What limits,
 // answers and the record of usage make of that, through the real routes on a real server and database.
 import t from 'tap';
-import { Admission } from '../../src/admission/admission.js';
+import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { apiError } from '../../src/errors.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
@@ -120,7 +120,7 @@ const opened = await openResponses();
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
 // Nothing refills: what is left is what was not taken.
-const admission = new Admission(config.limits, { now: () => 5_000_000_000_000n });
+const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
 const generations = new RunningGenerations({ organizations: { get: async () => ({ status: 'active' }) }, onChanged: () => () => undefined }, (error) => { throw error; });
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
 const generation: GenerationDeps = {
@@ -247,7 +247,7 @@ t.test('who leaves while their month is looked up has taken nothing', async (t) 
   const { path, body } = formats[0] as Format;
   let answer: (tokens: number) => void = () => undefined;
   let looked = false;
-  const slow = new Admission(config.limits, { storedMonth: () => new Promise((resolve) => { looked = true; answer = resolve; }) });
+  const slow = new LocalAdmission(config.limits, { storedMonth: () => new Promise((resolve) => { looked = true; answer = resolve; }) });
   const capped = await startRoutes([chatCompletionsRoute({ ...generation, admission: slow })]);
   t.teardown(() => capped.close());
   await capped.accounts.organizations.change(must(await capped.accounts.authenticate(capped.key)).organizationId, { monthlyTokenCap: 1_000 }, null);

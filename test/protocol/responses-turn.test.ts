@@ -29,20 +29,20 @@ t.test('a parent is held from its reading to the end of the turn, however that c
     await responses.save(parent);
     const continued = await findChain(responses, 'org_a', parent.id);
     await responses.delete('org_a', parent.id);
-    t.ok(open.rows()['responses'], 'deleted, but not erased');
+    t.ok((await open.rows())['responses'], 'deleted, but not erased');
     await t.rejects(findChain(responses, 'org_a', parent.id), { code: 'previous_response_not_found' });
     return readContent(parsed({ previous_response_id: parent.id, ...body }), continued, lookup);
   };
 
   await t.rejects(begin({ input: [{ type: 'item_reference', id: 'msg_none' }] }), { code: 'item_not_found' });
   await responses.sweep();
-  t.same(open.rows(), EMPTY, 'a request that is refused for its content lets go of it');
+  t.same(await open.rows(), EMPTY, 'a request that is refused for its content lets go of it');
 
   const { created } = await begin();
   // All that is reached of the rest: it ends before anything is admitted.
   await t.rejects(startTurn(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }), { code: 'model_loading' });
   await responses.sweep();
-  t.same(open.rows(), EMPTY, 'and so does one that is not admitted');
+  t.same(await open.rows(), EMPTY, 'and so does one that is not admitted');
 });
 
 t.test('a request that names nothing stored is read in one go', async (t) => {

@@ -9,10 +9,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
-import type { ChainedResponse, ResponseStore } from '../../src/storage/response-store.js';
 import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
-import { expected } from './saver.js';
+import { isWhole } from './whole.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -60,14 +59,3 @@ t.test('killed at any moment', async (t) => {
   }
   t.equal(keys('response-times').length, all.length);
 });
-
-async function isWhole(responses: ResponseStore, id: string, previousId?: string | null): Promise<boolean> {
-  const held = await responses.chain('org_a', id);
-  held?.release();
-  const record = held?.responses.at(-1);
-  if (record === undefined || (previousId !== undefined && held?.responses.at(-2)?.id !== (previousId ?? undefined))) return false;
-  const should = expected(id, null);
-  const plain = (items: ChainedResponse['input']) => JSON.stringify(items.map(({ item, images = [] }) => [item, images.map((bytes) => [bytes.length, bytes.every((byte) => byte === bytes[0]), bytes[0]])]));
-  return plain(record.input) === plain(should.input) && plain(record.output) === plain(should.output) &&
-    JSON.stringify((await responses.get('org_a', id))?.resource) === JSON.stringify(should.resource);
-}

@@ -36,7 +36,9 @@ export interface OpenedResponses {
   /** Seconds; assign to turn it. */
   clock: { now: number };
   /** How many rows each of its tables has, by the names of EMPTY. */
-  rows(): Record<string, number>;
+  rows(): Promise<Record<string, number>>;
+  /** Rows that only say what is to be done still. */
+  noted(): Promise<number>;
   /** As by another process, after the one that had it open has ended. */
   reopen(): Promise<void>;
   close(): Promise<void>;
@@ -44,7 +46,9 @@ export interface OpenedResponses {
 
 export interface Opened extends OpenedResponses { store: Store; path: string }
 
-const TABLE_NAMES: TableName[] = ['responses', 'response-resources', 'response-inputs', 'response-outputs', 'response-images', 'response-items', 'response-events', 'response-times'];
+const TABLE_NAMES = ['responses', 'response-inputs', 'response-images', 'response-items', 'response-events'] as const satisfies readonly TableName[];
+/** Those that are LMDB's alone. */
+const MORE_NAMES: readonly TableName[] = ['response-resources', 'response-outputs', 'response-times', 'responses-by-organization'];
 
 export async function openResponses(): Promise<Opened> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
@@ -56,7 +60,13 @@ export async function openResponses(): Promise<Opened> {
   };
   const opened: Opened = {
     ...await begin(), path, clock,
-    rows: () => Object.fromEntries(TABLE_NAMES.map((name) => [name, [...opened.store.table(name).keys()].length])),
+    async rows() {
+      const count = (name: TableName): number => [...opened.store.table(name).keys()].length;
+      const rows = Object.fromEntries(TABLE_NAMES.map((name) => [name, count(name)]));
+      if (rows['responses'] === 0 && MORE_NAMES.some((name) => count(name) > 0)) throw new Error(`rows are left: ${MORE_NAMES.map((name) => `${name} ${count(name)}`).join(', ')}`);
+      return rows;
+    },
+    noted: async () => [...opened.store.table('response-times').keys()].filter(([kind]) => kind !== 'created').length,
     async reopen() {
       await opened.responses.close();
       await opened.store.close();

@@ -11,6 +11,7 @@ import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from './dashboard-client.js';
 import type { DashboardClient } from './dashboard-client.js';
+import { folderDirectory } from './folder-directory.js';
 
 export interface DashboardServer {
   server: Server;
@@ -36,7 +37,7 @@ export async function startDashboard(settings: object = {}): Promise<DashboardSe
   const running: DashboardServer = {
     server: await start(settings), dataDir, logs,
     get url() { return running.server.url; },
-    inside: (work) => work(running.server.directory.store),
+    inside: (work) => work(folderDirectory(running.server).store),
     client: () => dashboardClient(running.server.url),
     restart: async (more = settings) => {
       await running.server.close();

@@ -2,9 +2,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { freePort } from './free-port.js';
 
 export interface Sample { metric: Record<string, string>; value: [time: number, value: string] }
 
@@ -15,15 +15,6 @@ export interface Prometheus {
 }
 
 export const prometheusIsThere = (): boolean => spawnSync('prometheus', ['--version']).error === undefined;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 export async function startPrometheus(target: { port: number; token: string }): Promise<Prometheus> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-prometheus-'));

@@ -19,6 +19,8 @@ export interface StandIn {
   readonly sockets: ReadonlySet<Socket>;
   /** What the next ones are answered with; the last one stays. */
   say: Say;
+  /** What it tells of itself, by path: requests for that are not among those heard. */
+  facts: Readonly<Record<string, object>>;
   close(): Promise<void>;
 }
 
@@ -29,6 +31,11 @@ export async function startStandIn(say: Say): Promise<StandIn> {
   const server: Server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part)).on('end', () => {
+      if (request.method === 'GET') {
+        const fact = standIn.facts[request.url ?? ''];
+        response.writeHead(fact === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(fact ?? {}));
+        return;
+      }
       const one: Heard = { path: request.url ?? '', headers: request.headers, body: JSON.parse(Buffer.concat(parts).toString() || '{}') as Record<string, unknown> };
       heard.push(one);
       response.on('close', () => { if (!response.writableEnded) left++; });
@@ -37,7 +44,7 @@ export async function startStandIn(say: Say): Promise<StandIn> {
   }).on('connection', (socket) => { sockets.add(socket.on('error', () => undefined)); });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const standIn: StandIn = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, heard, sockets, say,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, heard, sockets, say, facts: {},
     get left() { return left; },
     close: () => new Promise((resolve) => {
       server.close(() => resolve());
@@ -75,7 +82,7 @@ export async function startGateway(models: Record<string, object>, settings: obj
   const files = Object.entries(models).flatMap(([name, one]) => ('file' in one ? [`${name}=${String(one.file)}`] : []));
   const others = Object.fromEntries(Object.entries(models).filter(([, one]) => !('file' in one)));
   const config = configWith({ port: 0, data_dir: dataDir, api_key: key, model: [...first, ...files], models: others, ...settings });
-  const server = await startServer(config, { telemetry: createTelemetry({ format: 'json', level: 'debug', write: (line) => logs.push(line) }) });
+  const server = await startServer(config, { telemetry: createTelemetry({ format: 'json', level: 'debug', write: (line) => logs.push(line), traces: config.telemetry.traces }) });
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
   return {
     url: server.url, key, logs, drain: () => server.drain(),

@@ -10,7 +10,7 @@ import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { HttpServer } from '../../src/http/app.js';
 import { startServer } from '../../src/server.js';
-import { ledgerBytes, COUNTER_BYTES } from '../../src/admission/admission.js';
+import { ledgerBytes, COUNTER_BYTES } from '../../src/admission/counter-memory.js';
 import { HeldResponses } from '../../src/storage/held-responses.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { AnsweringThreads } from '../../src/threads/answering-threads.js';
@@ -155,8 +155,8 @@ t.test('a thread that does not start fails the start, with its reason, and leave
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   const bus = new HubBus({ threads: 2 });
   const shared = {
-    counters: new SharedArrayBuffer(COUNTER_BYTES), ledgers: new SharedArrayBuffer(ledgerBytes(2)),
-    held: new SharedArrayBuffer(HeldResponses.bytes(3)), threads: new SharedArrayBuffer(ThreadStates.bytes(2)),
+    process: 'here', counters: new SharedArrayBuffer(COUNTER_BYTES), ledgers: new SharedArrayBuffer(ledgerBytes(2)),
+    upstreams: new SharedArrayBuffer(0), held: new SharedArrayBuffer(HeldResponses.bytes(3)), threads: new SharedArrayBuffer(ThreadStates.bytes(2)),
   };
   const http = new HttpServer({ config, telemetry, routes: [], authenticate: () => { throw new Error('nobody asks'); } });
   await t.rejects(AnsweringThreads.start({ config, shared, bus, http, log: telemetry.log, onLost: () => t.fail('not lost: never there') }), { name: 'StartError', message: /nobody/ });

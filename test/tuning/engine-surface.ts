@@ -2,8 +2,8 @@
 // answer and as many prompt tokens as the batch has room for and the step's bound allows. It takes a time of its own
 // (reading the weights), one for each row, and one for what is attended to. Seeded; milliseconds to evaluate.
 import { percentileOf } from '../../src/loadtest/distribution.js';
-import { randomFrom } from '../../src/tuning/random.js';
-import type { Random } from '../../src/tuning/random.js';
+import { randomFrom } from '../../src/shared/random.js';
+import type { Random } from '../../src/shared/random.js';
 import type { TuneSettings } from '../../src/wire/tuning.js';
 
 export interface Machine { readonly stepMs: number; readonly rowMs: number; readonly contextMs: number }

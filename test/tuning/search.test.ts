@@ -2,7 +2,7 @@
 import t from 'tap';
 import { frontOf } from '../../src/tuning/front.js';
 import { GaussianProcess } from '../../src/tuning/gaussian-process.js';
-import { normal, randomFrom } from '../../src/tuning/random.js';
+import { normal, randomFrom } from '../../src/shared/random.js';
 import { Search } from '../../src/tuning/search.js';
 import { rounded, Space } from '../../src/tuning/space.js';
 

@@ -31,6 +31,8 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('heading', { name: 'Say something to hal-1.0' }).waitFor();
     t.same(await settings.getByLabel('Model', { exact: true }).locator('option').allTextContents(), ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
     t.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
+    t.equal(await page.getByText(/reads text only/).count(), 0, 'not under every message');
+    t.match(await page.getByRole('button', { name: /^Add pictures/ }).getAttribute('title'), 'hal-1.0 reads text only', 'but where pictures are added');
     t.equal(await overflow(page), 0);
     await screenshots(page, 'playground-empty', { fullPage: false });
   });

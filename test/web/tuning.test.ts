@@ -5,7 +5,7 @@ import type { ListPage } from '../../src/wire/dashboard.js';
 import type { TuneRunSummary } from '../../src/wire/tuning.js';
 import { figure, frontOf, linearAxis, logAxis, progressOf, secondsLeft, spotsOf, startOf, FIRST_DRAFT } from '../../src/dashboard/web/src/operator/tuning-view.js';
 import { eventually } from '../e2e/monolith.js';
-import { noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../support/browser.js';
+import { noBrowser, noneWrong, openSignedIn, screenshots } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -29,11 +29,8 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const owned = await openOwned();
   t.teardown(() => owned.close());
   const { owner, server } = owned;
-  const browser = await openBrowser();
-  t.teardown(() => browser.close());
-  const opened = await openWindow(browser, server.url);
-  const { context, page } = opened;
-  await context.addCookies([{ name: 'sid', value: owner.cookie!, url: server.url, httpOnly: true, sameSite: 'Lax' }]);
+  const opened = await openSignedIn(t, server.url, owner.cookie);
+  const { page } = opened;
   const runs = async (): Promise<TuneRunSummary[]> => (await owner.get<ListPage<TuneRunSummary>>('/operator/tuning')).data;
 
   await page.goto('/dashboard/operator/tuning');

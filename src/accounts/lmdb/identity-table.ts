@@ -1,8 +1,8 @@
 // The table `identities`: ['at', SHA-256 of issuer and subject] → user, and ['user', user, hash] → the issuer. What writes
 // is called within a transaction.
 
-import { createHash } from 'node:crypto';
 import type { Key, Store, Table } from '../../storage/store.js';
+import { identityHash } from '../identities.js';
 import type { ForeignIdentity } from '../identities.js';
 
 export class IdentityTable {
@@ -15,7 +15,7 @@ export class IdentityTable {
   }
 
   userOf(identity: ForeignIdentity): string | undefined {
-    return this.users.get(['at', hashOf(identity)]);
+    return this.users.get(['at', identityHash(identity)]);
   }
 
   has(userId: string): boolean {
@@ -23,7 +23,7 @@ export class IdentityTable {
   }
 
   put(userId: string, identity: ForeignIdentity): void {
-    const hash = hashOf(identity);
+    const hash = identityHash(identity);
     void this.users.put(['at', hash], userId);
     void this.issuers.put(['user', userId, hash], identity.issuer);
   }
@@ -39,6 +39,3 @@ export class IdentityTable {
 }
 
 const ofUser = (userId: string): { from: Key; to: Key } => ({ from: ['user', userId], to: ['user', userId, '\uffff'] });
-
-// Hashed: keys of the database have a bound, and subjects may be anything.
-const hashOf = ({ issuer, subject }: ForeignIdentity): string => createHash('sha256').update(JSON.stringify([issuer, subject])).digest('base64url');

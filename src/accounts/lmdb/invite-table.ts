@@ -2,16 +2,15 @@
 // organization. The token of its link is the invite's id with an HMAC under a secret of the database, so the link
 // can be shown again as long as the invitation stands, and rows alone let nobody in.
 
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import type { Role } from '../../wire/dashboard.js';
 import { newAccountId } from '../../ids.js';
 import type { Store, Table } from '../../storage/store.js';
 import { walk } from '../../storage/walk.js';
+import { invitedBy, INVITES_KEPT_MS, inviteState, shownInvite } from '../invite-links.js';
 import { INVITE_MS, invalidInvite, MAX_INVITES } from '../invites.js';
 import type { Invite, InviteState, ShownInvite } from '../invites.js';
 
-// What is over can be looked at this long.
-const KEPT_MS = 30 * 24 * 3_600_000;
 const SECRET = 'invite-key';
 
 export class InviteTable {
@@ -36,9 +35,7 @@ export class InviteTable {
   }
 
   state(invite: Invite): InviteState {
-    if (invite.acceptedAt !== null) return 'accepted';
-    if (invite.revokedAt !== null) return 'revoked';
-    return invite.expiresAt <= this.now() ? 'expired' : 'pending';
+    return inviteState(invite, this.now());
   }
 
   /** Within a transaction. One that is pending for the same address gives way. Null if there are too many. */
@@ -66,15 +63,13 @@ export class InviteTable {
 
   /** With its state, and the token of its link as long as it is pending. */
   shown(invite: Invite): ShownInvite {
-    const state = this.state(invite);
-    return { ...invite, state, token: state === 'pending' ? `${invite.id.slice('inv_'.length)}.${this.mac(invite.id)}` : null };
+    return shownInvite(invite, this.secret(), this.now());
   }
 
   /** The pending invitation of a link. Throws ApiError 400 invalid_token. */
   ofToken(token: string): Invite {
-    const [, bare, mac] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
-    const id = `inv_${bare ?? ''}`;
-    if (mac !== undefined && timingSafeEqual(Buffer.from(mac), Buffer.from(this.mac(id)))) {
+    const id = invitedBy(token, this.secret());
+    if (id !== null) {
       const organizationId = this.organizationOf.get(['id', id]);
       const invite = organizationId === undefined ? undefined : this.get(organizationId, id);
       if (invite !== undefined && this.state(invite) === 'pending') return invite;
@@ -89,7 +84,7 @@ export class InviteTable {
 
   /** Erases what has been over for long, in short transactions. */
   sweep(): Promise<void> {
-    const before = this.now() - KEPT_MS;
+    const before = this.now() - INVITES_KEPT_MS;
     return walk(this.store, this.invites, { from: ['org_'], to: ['org_\uffff'] }, (invite) => {
       if (Math.min(invite.expiresAt, invite.acceptedAt ?? Infinity, invite.revokedAt ?? Infinity) < before) this.remove(invite);
     });
@@ -105,7 +100,7 @@ export class InviteTable {
   }
 
   /** Before the first invitation is made there is no secret, and none of these is anybody's. */
-  private mac(id: string): string {
-    return createHmac('sha256', this.secrets.get(SECRET) ?? randomBytes(32)).update(id).digest('base64url');
+  private secret(): Uint8Array {
+    return this.secrets.get(SECRET) ?? randomBytes(32);
   }
 }

@@ -2,16 +2,11 @@
 // that hash. The cookie's 256 random bits are stored nowhere, so reading the database signs nobody in. Nothing is
 // cached: a session that was ended is gone for every thread at once.
 
-import { createHash, randomBytes } from 'node:crypto';
 import { newAccountId } from '../../ids.js';
 import type { Store, Table } from '../../storage/store.js';
 import { walk } from '../../storage/walk.js';
-import { MAX_SESSIONS, sessionEnd } from '../sessions.js';
+import { isCookie, MAX_SESSIONS, newCookie, SEEN_MS, sessionEnd, sessionHash, shownUserAgent } from '../sessions.js';
 import type { Session } from '../sessions.js';
-
-// How exactly the time of last use is known: a write per request would be one too many.
-const SEEN_MS = 60_000;
-const MAX_USER_AGENT = 256;
 
 export class SessionTable {
   private readonly byHash: Table<Session>;
@@ -26,10 +21,10 @@ export class SessionTable {
   begin(userId: string, ip: string, userAgent: string): { secret: string; session: Session } {
     const others = this.ofUser(userId);
     for (const { hash } of others.slice(MAX_SESSIONS - 1)) this.remove(hash);
-    const secret = randomBytes(32).toString('base64url');
+    const secret = newCookie();
     const now = this.now();
-    const session: Session = { id: newAccountId('sess'), userId, createdAt: now, lastSeenAt: now, ip, userAgent: userAgent.slice(0, MAX_USER_AGENT) };
-    const hash = hashOf(secret);
+    const session: Session = { id: newAccountId('sess'), userId, createdAt: now, lastSeenAt: now, ip, userAgent: shownUserAgent(userAgent) };
+    const hash = sessionHash(secret);
     void this.byHash.put(['hash', hash], session);
     void this.byUser.put(['user', userId, session.id], hash);
     return { secret, session };
@@ -37,8 +32,8 @@ export class SessionTable {
 
   /** The session of a cookie as long as it lasts. */
   find(secret: string): Session | undefined {
-    if (!/^[\w-]{43}$/.test(secret)) return undefined;
-    const session = this.byHash.get(['hash', hashOf(secret)]);
+    if (!isCookie(secret)) return undefined;
+    const session = this.byHash.get(['hash', sessionHash(secret)]);
     return session === undefined || this.isOver(session) ? undefined : session;
   }
 
@@ -46,7 +41,7 @@ export class SessionTable {
   seen(secret: string, session: Session): void {
     const now = this.now();
     if (now - session.lastSeenAt < SEEN_MS) return;
-    const hash = hashOf(secret);
+    const hash = sessionHash(secret);
     void this.store.transaction(() => {
       const current = this.byHash.get(['hash', hash]);
       if (current !== undefined && current.lastSeenAt < now) void this.byHash.put(['hash', hash], { ...current, lastSeenAt: now });
@@ -98,5 +93,3 @@ export class SessionTable {
     void this.byUser.remove(['user', session.userId, session.id]);
   }
 }
-
-const hashOf = (secret: string): string => createHash('sha256').update(secret).digest('hex');

@@ -2,9 +2,8 @@
 // `organization-settings`, keyed by organization; without a row, everything is as the settings have it.
 
 import type { Store, Table } from '../../storage/store.js';
+import { NO_SETTINGS } from '../organizations.js';
 import type { OrganizationSettings } from '../organizations.js';
-
-const NONE: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
 export class SettingsTable {
   private readonly rows: Table<OrganizationSettings>;
@@ -14,7 +13,7 @@ export class SettingsTable {
   }
 
   get(organizationId: string): OrganizationSettings {
-    return this.rows.get(organizationId) ?? NONE;
+    return this.rows.get(organizationId) ?? NO_SETTINGS;
   }
 
   /** Within a transaction. */

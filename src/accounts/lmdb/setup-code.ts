@@ -5,6 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { base62 } from '../../ids.js';
 import type { Store, Table } from '../../storage/store.js';
+import { SETUP_CODE_CHARACTERS } from '../sign-ups.js';
 
 const ROW = 'setup-code';
 
@@ -19,7 +20,7 @@ export class SetupCode {
   ensure(): string {
     const known = this.secrets.get(ROW);
     if (known !== undefined) return known;
-    const made = base62(24);
+    const made = base62(SETUP_CODE_CHARACTERS);
     void this.secrets.put(ROW, made);
     return made;
   }

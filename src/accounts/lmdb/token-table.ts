@@ -2,22 +2,10 @@
 // one's own. Table `tokens`: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash; of
 // one user and purpose the last one counts.
 
-import { createHash, randomBytes } from 'node:crypto';
-import { apiError } from '../../errors.js';
 import type { Store, Table } from '../../storage/store.js';
 import { walk } from '../../storage/walk.js';
-import { TOKEN_MS, TOKEN_PURPOSES } from '../tokens.js';
-import type { TokenPurpose } from '../tokens.js';
-
-export interface Token {
-  userId: string;
-  purpose: TokenPurpose;
-  expiresAt: number;           // milliseconds
-  /** It left by mail only, so whoever has it reads that address's mail. */
-  mailed: boolean;
-  /** Of 'new-email': the address. */
-  email?: string;
-}
+import { invalidLink, newToken, TOKEN_MS, TOKEN_PURPOSES, tokenHash } from '../tokens.js';
+import type { Token, TokenPurpose } from '../tokens.js';
 
 export class TokenTable {
   private readonly tokens: Table<Token>;
@@ -31,8 +19,8 @@ export class TokenTable {
   /** Within a transaction. What is returned is stored nowhere. */
   create(userId: string, purpose: TokenPurpose, mailed: boolean, email?: string): string {
     this.removeOf(userId, purpose);
-    const token = randomBytes(32).toString('base64url');
-    const hash = hashOf(token);
+    const token = newToken();
+    const hash = tokenHash(token);
     void this.tokens.put(['hash', hash], { userId, purpose, expiresAt: this.now() + TOKEN_MS, mailed, ...(email === undefined ? {} : { email }) });
     void this.hashes.put(['user', userId, purpose], hash);
     return token;
@@ -40,9 +28,9 @@ export class TokenTable {
 
   /** Throws ApiError 400 invalid_token. */
   find(token: string, purpose: TokenPurpose): Token {
-    const found = this.tokens.get(['hash', hashOf(token)]);
+    const found = this.tokens.get(['hash', tokenHash(token)]);
     if (found === undefined || found.purpose !== purpose || found.expiresAt <= this.now()) {
-      throw apiError('invalid_token', 'This link is not valid any more: it works once, for an hour. Ask for a new one.', 'token');
+      throw invalidLink();
     }
     return found;
   }
@@ -74,5 +62,3 @@ export class TokenTable {
     });
   }
 }
-
-const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex');

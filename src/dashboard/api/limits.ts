@@ -14,14 +14,11 @@ export function limitRoutes({ guard, admission, pool, monthTokens }: Pick<Dashbo
         const [used = 0] = await monthTokens([id]);
         const answer: LimitsObject = {
           object: 'limits',
-          models: pool.list().map(({ model }) => {
-            const { requests, tokens } = admission.state({ organizationId: id, limits }, model.id);
+          models: await Promise.all(pool.list().map(async ({ model }) => {
+            const { state: { requests, tokens }, unfinished } = await admission.standing({ organizationId: id, limits }, model.id);
             const { concurrency } = admission.limitsOf({ organizationId: id, limits }, model.id);
-            return {
-              model: model.id, requests: bucketUse(requests), tokens: bucketUse(tokens),
-              concurrency: { limit: concurrency, in_use: admission.unfinishedOn(id, model.id) },
-            };
-          }),
+            return { model: model.id, requests: bucketUse(requests), tokens: bucketUse(tokens), concurrency: { limit: concurrency, in_use: unfinished } };
+          })),
           month: { tokens: used, cap: monthlyTokenCap, resets_at: nextMonth(Date.now()).toISOString() },
         };
         exchange.json(200, answer);

@@ -42,6 +42,7 @@ export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
   readonly #program: Program;
   readonly #globals = new Environment();   // what every render has alike
+  readonly #effortSwitches: boolean;       // thinking is switched off as an effort, as Hy3's does
   readonly #trials: RenderBudget;          // of all that is tried while the model is loaded
   readonly #tools = new WeakMap<TemplateTool[], Value>();   // as values: the same ones come again and again
   /** What the template takes for "no tools"; some walk through them without asking whether there are any. */
@@ -56,6 +57,7 @@ export class ChatTemplate {
     } catch (error) {
       throw new TemplateError(`chat template does not parse: ${reasonOf(error)}`);
     }
+    this.#effortSwitches = source.includes('reasoning_effort') && /['"]no_think['"]/.test(source);
     const globals: Record<string, unknown> = {
       true: true, false: false, none: null, True: true, False: false, None: null,
       raise_exception: (message: unknown) => { throw new TemplateError(typeof message === 'string' ? message : 'chat template raises an exception'); },
@@ -73,6 +75,7 @@ export class ChatTemplate {
     environment.set('messages', context.messages);
     environment.set('add_generation_prompt', context.addGenerationPrompt);
     environment.set('enable_thinking', context.enableThinking);
+    if (this.#effortSwitches) environment.set('reasoning_effort', context.enableThinking ? 'high' : 'no_think');
     environment.set('thinking_mode', context.enableThinking ? 'enabled' : 'disabled');   // MiniMax M3's name for it
     environment.setVariable('tools', this.#toolsValue(context.tools));
     try {

@@ -50,8 +50,16 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
 export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
   const inMessages = IN_MESSAGES.find(({ shownBy }) => shownBy.every((header) => template.includes(header)));
   if (inMessages !== undefined) return inMessages.markers;
-  return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ??
+  return KNOWN_MARKERS.find(({ open, close }) => template.includes(open) && template.includes(close)) ?? formattedMarkers(template) ??
     KNOWN_MARKERS.find(({ open, close }) => hasToken(open) && hasToken(close)) ?? null;
+}
+
+/** Of templates that write '<think{}>'.format(NAME), where NAME is set to what all their markers end with: Hy3. */
+function formattedMarkers(template: string): ReasoningMarkers | null {
+  const [, name] = /['"]<think\{\}>['"]\.format\((\w{1,64})\)/.exec(template) ?? [];
+  if (name === undefined) return null;
+  const [, suffix] = new RegExp(`\\bset\\s+${name}\\s*=\\s*['"]([^'"<>]{0,64})['"]`).exec(template) ?? [];
+  return suffix === undefined ? null : { open: `<think${suffix}>`, close: `</think${suffix}>`, answer: '' };
 }
 
 /** A rendered prompt with the reasoning opened, for models whose templates leave that to them. */

@@ -5,6 +5,7 @@
 // that is, may end the process, and nothing can stop the library in the middle. Event-loop thread only.
 import * as jinja from '@huggingface/jinja';
 import { filterSteps, JSON_TIMES, loopSteps, methodSteps, spendDeep } from './template-costs.js';
+import { fieldValue, formatPieces } from './template-format.js';
 import { type RenderBudget, searchSteps, textSteps } from './template-limits.js';
 import type { Node, Prepared, Program } from './template-syntax.js';
 import { ArrayValue, EMPTY, Environment, FunctionValue, ObjectValue, StringValue, UNDEFINED, boolean, integer } from './template-values.js';
@@ -202,6 +203,7 @@ export class TemplateInterpreter extends Interpreter {
           return character === undefined ? UNDEFINED : stringValue(character);
         }
         if (key === 'length') return integer(text.length);
+        if (key === 'format') return new FunctionValue((args) => this.#format(text, args));
         return typeof key === 'string' && TEXT_METHODS.has(key) ? this.#method(object, key) : UNDEFINED;
       }
       case 'ArrayValue':
@@ -236,6 +238,19 @@ export class TemplateInterpreter extends Interpreter {
       else return items.splice(argument?.type === 'IntegerValue' ? (argument.value as number) : -1, 1)[0] ?? UNDEFINED;
       return UNDEFINED;
     });
+  }
+
+  /** The texts of what it is given are paid for as they are written. */
+  #format(text: string, args: readonly Value[]): Value {
+    this.#budget.spend(METHODS_STEPS + text.length);
+    let written = '';
+    for (const { text: said, field } of formatPieces(text)) {
+      const piece = field === null ? EMPTY : fieldValue(field, args);
+      const shown = piece.type === 'StringValue' ? (piece.value as string) : wordOf(piece, 'string') ?? this.#textOf(piece);
+      this.#budget.spend(1 + textSteps(shown.length));
+      written += said + shown;
+    }
+    return stringValue(written);
   }
 
   /** A method that is paid for wherever it is called, also under another name. */

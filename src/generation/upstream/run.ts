@@ -136,6 +136,10 @@ export class UpstreamRun implements RunningGeneration {
       if (tried.has(server)) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS * 2 ** (attempt - 1)));
       tried.add(server);
       if (this.#over) return;
+      if (!server.take()) {   // another request tries it, since it was chosen
+        attempt--;
+        continue;
+      }
       const failed = await this.#try(server, attempt < settings.retries);
       if (failed === null) return;
       fault = failed;
@@ -157,10 +161,9 @@ export class UpstreamRun implements RunningGeneration {
       const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token());
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
       this.#attempt = new Attempt({
-        path: server.path + api.path, headers: server.headers, body: JSON.stringify({ model: server.settings.model ?? world.model, ...body }),
+        path: server.path + api.path, headers: { ...asked.asker.traceHeaders, ...server.headers }, body: JSON.stringify({ model: server.settings.model ?? world.model, ...body }),
         maxEventBytes: world.settings.max_event_bytes, maxAnswerBytes: world.settings.max_answer_bytes, secrets: server.secrets, promptParam: request.promptParam,
       }, reader, resolve);
-      server.take();
       this.#attempt.send(server.pool);
     });
     this.#attempt?.giveUp();

@@ -1,11 +1,13 @@
 // One server that a model runs on: its connections, how much it has to do, and whether it is to be asked (a circuit breaker
-// that goes by real requests). One per server and answering thread. Event-loop thread only.
+// that goes by real requests). One per server and answering thread; what is counted is all threads' together. Event-loop
+// thread only.
 import { Pool } from 'undici';
 import type { Config } from '../../config/settings.js';
 import type { UpstreamServer } from '../../config/upstream.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import type { UpstreamApi } from './apis/api.js';
 import { APIS } from './apis/all.js';
+import { sharedNow, type SharedRow } from './shared-counts.js';
 
 export type UpstreamSettings = Config['upstream'];
 
@@ -21,14 +23,10 @@ export class Server {
   readonly secrets: readonly string[];
   /** What stands for it in logs and metrics. */
   readonly name: string;
-  outstanding = 0;
-  #failures = 0;                   // in a row
-  #shut = 0;                       // times in a row
-  #shutUntil = 0;
-  #trying = false;
+  #mine = 0;                       // under way, of this thread
   readonly #meter: UpstreamMeter;
 
-  constructor(readonly settings: UpstreamServer, model: string, private readonly limits: UpstreamSettings, meter: (labels: { model: string; server: string }) => UpstreamMeter, private readonly now: () => number = () => performance.now()) {
+  constructor(readonly settings: UpstreamServer, readonly model: string, private readonly limits: UpstreamSettings, private readonly row: SharedRow, meter: (labels: { model: string; server: string }) => UpstreamMeter) {
     const { origin, pathname, host } = new URL(settings.url);
     this.api = APIS[settings.api];
     this.path = `${pathname.replace(/\/+$/, '')}`;
@@ -39,35 +37,51 @@ export class Server {
     this.pool = new Pool(origin, { connect: { timeout: limits.connect_ms }, headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
   }
 
+  /** Under way, of all threads; and of this one. */
+  get outstanding(): number { return this.row.underWay; }
+  get mine(): number { return this.#mine; }
+
+  /** Tokens of its context, as it has said; null: it has not. */
+  get context(): number | null { return this.row.context || null; }
+  set context(tokens: number | null) { this.row.context = tokens ?? 0; }
+
   /** Milliseconds before it may be asked; 0: now. */
   get shutForMs(): number {
-    if (this.#shutUntil === 0) return 0;
-    const left = this.#shutUntil - this.now();
-    return left > 0 ? left : this.#trying ? 1 : 0;
+    const { shutUntil } = this.row;
+    if (shutUntil === 0) return 0;
+    const left = shutUntil - sharedNow();
+    return left > 0 ? left : this.row.trying ? 1 : 0;
   }
 
-  /** A request is given to it. */
-  take(): void {
-    this.outstanding++;
+  /** A request is given to it; false: it is shut, and another tries already. */
+  take(): boolean {
+    if (this.row.shutUntil !== 0 && !this.row.tryIt()) return false;
+    this.#mine++;
+    this.row.enter();
     this.#meter.asked();
-    if (this.#shutUntil !== 0) this.#trying = true;
+    return true;
   }
 
   /** One that was given to it is over. `went`: well (its first token came), badly, or no matter how. */
   release(went: 'well' | 'badly' | 'neither'): 'shut' | 'open' | null {
-    this.outstanding--;
+    this.#mine--;
+    this.row.leave();
     this.#meter.over(went === 'well' ? 'answered' : went === 'badly' ? 'failed' : 'other');
-    const wasShut = this.#shutUntil !== 0;
+    const before = this.row.shutUntil;
     if (went === 'well') {
-      this.#failures = this.#shut = this.#shutUntil = 0;
-      this.#trying = false;
+      const wasShut = this.row.answered();
+      this.row.tried();
       return wasShut ? 'open' : null;
     }
-    if (wasShut) this.#trying = false;
-    if (went === 'neither') return null;
-    if (++this.#failures < this.limits.breaker_failures && !wasShut) return null;
-    this.#shutUntil = this.now() + this.limits.breaker_ms * 2 ** Math.min(this.#shut++, MAX_DOUBLINGS);
-    return wasShut ? null : 'shut';
+    try {
+      if (went === 'neither' || (this.row.failed() < this.limits.breaker_failures && before === 0)) return null;
+      // Of several that fail at once one shuts it.
+      if (before > sharedNow()) return null;
+      const times = this.row.shutAgain();
+      return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) && before === 0 ? 'shut' : null;
+    } finally {
+      this.row.tried();
+    }
   }
 
   close(): Promise<void> {

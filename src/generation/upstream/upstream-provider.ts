@@ -1,4 +1,4 @@
-// A model that runs elsewhere, as a provider: its prompts are estimated until a server has counted them. One per model and
+// A model that runs elsewhere, as a provider: its prompts are estimated, unless it is asked how many tokens they have. One per model and
 // answering thread; of requests it holds those under way, to end them. Event-loop thread only.
 import { createHash } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
@@ -18,13 +18,17 @@ import { isHeld } from './apis/chat-request.js';
 import { estimatedTokens } from './estimate.js';
 import { checkable, checked } from './format-check.js';
 import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
+import { contextOf, countOf } from './questions.js';
 import { Server, type UpstreamSettings } from './server.js';
+import { sharedNow, SharedPlaces, type SharedCounts } from './shared-counts.js';
 
 export interface UpstreamOptions {
   readonly settings: UpstreamSettings;
   readonly queueWaitMs: number;
   readonly queueMax: number;
   readonly maxGenerationMs: number;
+  /** What all threads count together. */
+  readonly counts: SharedCounts;
   meter(labels: { model: string; server: string }): UpstreamMeter;
   tell(news: UpstreamNews): void;
   /** The provider of another model, once it can be asked. Throws ApiError. */
@@ -33,10 +37,10 @@ export interface UpstreamOptions {
 
 /** Until a server has said more. */
 const DEFAULT_CONTEXT = 131_072;
+/** Before one that has not said is asked for its context again. */
+const ASK_AGAIN_MS = 60_000;
 
 export class UpstreamProvider implements Provider {
-  readonly contextWindow: number;
-  readonly maxOutputTokens: number;
   readonly fingerprint: string;
   readonly reasons: boolean;
   readonly sees: boolean;
@@ -45,26 +49,38 @@ export class UpstreamProvider implements Provider {
   readonly #upstream: Upstream;
   readonly #world: RunWorld;
   #turn = 0;
+  #askedAt = -Infinity;            // for its context
 
-  constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, meter, tell, other }: UpstreamOptions) {
+  constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, tell, other }: UpstreamOptions) {
     this.#upstream = upstream;
-    this.contextWindow = model.context_window ?? DEFAULT_CONTEXT;
-    this.maxOutputTokens = Math.max(1, Math.min(this.contextWindow - 1, model.max_output_tokens ?? MAX_OUTPUT_TOKENS));
+    const row = counts.row();
     this.reasons = upstream.thinking !== 'none';
     this.sees = upstream.images;
-    this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, meter));
+    this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
     const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
     const { fallback } = upstream;
     this.#world = {
       model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Set(),
-      slots: new FairSlots(shareOf(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
+      slots: new FairSlots(new SharedPlaces(row, settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
       fallback: fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
       turn: () => this.#turn++,
     };
   }
 
-  get running(): number { return this.servers.reduce((sum, { outstanding }) => sum + outstanding, 0); }
+  /** What the operator has set, else the least that its servers have told. */
+  get contextWindow(): number {
+    if (this.model.context_window !== null) return this.model.context_window;
+    this.#learn();
+    const told = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
+    return told.length === 0 ? DEFAULT_CONTEXT : Math.min(...told);
+  }
+
+  get maxOutputTokens(): number {
+    return Math.max(1, Math.min(this.contextWindow - 1, this.model.max_output_tokens ?? MAX_OUTPUT_TOKENS));
+  }
+
+  get running(): number { return this.servers.reduce((sum, { mine }) => sum + mine, 0); }
   get waiting(): number { return Math.max(0, this.#world.running.size - this.running); }
 
   check(request: GenerationRequest): void {
@@ -105,8 +121,24 @@ export class UpstreamProvider implements Provider {
     };
   }
 
+  /** Asks a server that counts. Pictures are not sent for that. */
   async count(request: GenerationRequest): Promise<TokenCount> {
+    const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
+    if (server !== undefined && !hasImages(request)) {
+      const body = request.raw !== undefined ? {} : server.api.body({ request, cap: null, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream });
+      const tokens = await countOf(server, body, request);
+      if (tokens !== null) return { tokens, exact: true };
+    }
     return this.#estimate(request);
+  }
+
+  /** Asks the servers that have not told their context, at the first need and once in a while. */
+  #learn(): void {
+    if (sharedNow() - this.#askedAt < ASK_AGAIN_MS) return;
+    this.#askedAt = sharedNow();
+    for (const server of this.servers) {
+      if (server.context === null && server.shutForMs === 0) void contextOf(server).then((tokens) => { if (tokens !== null) server.context = tokens; });
+    }
   }
 
   /** Ends what runs, as it is. */
@@ -136,6 +168,8 @@ export class UpstreamProvider implements Provider {
     };
   }
 }
+
+const hasImages = ({ messages }: GenerationRequest): boolean => messages.some(({ content }) => typeof content === 'object' && content !== null && content.some(({ type }) => type === 'image'));
 
 function refusePlain(): never {
   throw apiError('unsupported_feature', 'The server this model runs on takes conversations only, no plain prompts.', 'prompt');

@@ -9,6 +9,11 @@ export class Upstreams {
     for (const model of models) if (model.upstream !== undefined) this.#providers.set(model.id, new UpstreamProvider(model, model.upstream, options));
   }
 
+  /** Asks those for their context that the settings give none: it is known when it is published. */
+  look(): void {
+    for (const provider of this.#providers.values()) void provider.contextWindow;
+  }
+
   get(model: string): UpstreamProvider | undefined {
     return this.#providers.get(model);
   }

@@ -28,3 +28,7 @@ export const tokens = z.strictObject({
 });
 
 export const detokenized = z.strictObject({ prompt: z.string() });
+
+export const tokenizerInfo = z.strictObject({
+  tokenizer_class: z.literal('Monolith'), bos_token: z.string().nullable(), eos_token: z.string().nullable(), pad_token: z.null(), chat_template: z.string().nullable(),
+});

@@ -28,3 +28,21 @@ export const messagesModel = z.strictObject({
 export const messagesModelList = z.strictObject({
   data: z.array(messagesModel), has_more: z.boolean(), first_id: z.string().nullable(), last_id: z.string().nullable(),
 });
+
+/** What a request that says nothing gets, by llama-server's names. */
+const requestDefaults = z.strictObject({
+  n_predict: z.int(), max_tokens: z.int(), temperature: z.number(), top_k: z.int(), top_p: z.number(), min_p: z.number(),
+  repeat_penalty: z.number(), presence_penalty: z.number(), frequency_penalty: z.number(), ignore_eos: z.boolean(), stop: z.array(z.string()),
+});
+
+export const modelProperties = z.strictObject({
+  default_generation_settings: z.strictObject({ params: requestDefaults, n_ctx: z.int().min(0) }),
+  total_slots: z.int().min(0), model_alias: z.string(), model_ftype: z.string().nullable(), model_path: z.string(),
+  modalities: z.strictObject({ vision: z.boolean(), video: z.boolean(), audio: z.boolean() }),
+  endpoint_slots: z.boolean(), endpoint_props: z.boolean(), endpoint_metrics: z.boolean(),
+  chat_template: z.string(), bos_token: z.string(), eos_token: z.string(), build_info: z.string(), is_sleeping: z.boolean(),
+});
+
+export const modelSlots = z.array(z.strictObject({
+  id: z.int().min(0), n_ctx: z.int().min(0), speculative: z.boolean(), is_processing: z.boolean(), params: requestDefaults,
+}));

@@ -67,9 +67,9 @@ export class BackgroundResponses {
     return true;
   }
 
-  /** The events of a response that may run on another thread, or not be logged to the end there. */
+  /** The events of a response that may run on another thread or in another process, or not be logged to the end there. */
   async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
-    if (this.bus.threads === 1 || !background) return null;
+    if (this.bus.alone || !background) return null;
     if (!isUnfinished(status) && (await this.responses.events(id, -1, 1))?.[0] === undefined) return null;
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }

@@ -1,10 +1,11 @@
 // Items by their ids, for one request: a request may name one item thousands of times, and thousands of items
 // of one response. Each id is looked up once, and what was read for it serves its neighbours.
 
-import type { ItemPage, ResponseRows } from './response-rows.js';
+import type { ResponseRows } from './response-rows.js';
+import { itemKey } from '../response-parts.js';
+import type { ItemPage, ItemRow, Place } from '../response-parts.js';
 import type { StoredItem } from '../response-store.js';
-import { itemKey } from './response-tables.js';
-import type { ItemRow, Place, ResponseTables } from './response-tables.js';
+import type { ResponseTables } from './response-tables.js';
 
 /** Responses that carry one item id, looked through for a readable one. */
 const SAME_ITEM_MAX = 256;

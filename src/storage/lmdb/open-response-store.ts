@@ -11,24 +11,20 @@ import { ItemReader } from './item-reader.js';
 import { ResponseErasure } from './response-erasure.js';
 import { listing } from './response-listing.js';
 import type { Link } from './response-listing.js';
-import { ResponseRows, erased, pages } from './response-rows.js';
-import { MAX_CHAIN_SIZE, chainTooLong, itemSize } from '../response-size.js';
+import { ResponseRows, erased } from './response-rows.js';
+import { LOG_S, MAX_CHAIN, MAX_CHAIN_SIZE, chainTooDeep, chainTooLong, itemSize } from '../response-size.js';
 import { isUnfinished } from '../response-store.js';
 import type { ChainedResponse, Failed, HeldChain, ItemPage, ItemPageQuery, LogKeeper, ResponseHead, ResponsePage, ResponseRecord, ResponseStore, StoredItem, StoredResponse } from '../response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
-import { ResponseTables, itemParts, itemRows, listKey, outputRow } from './response-tables.js';
-import type { Head, ItemParts, ItemRow } from './response-tables.js';
+import { itemRows, outputRow, pages, sizeOf } from '../response-parts.js';
+import { ResponseTables, itemParts, listKey } from './response-tables.js';
+import type { Head, ItemParts } from './response-tables.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { StorageError } from '../store.js';
 import type { Store } from '../store.js';
 
-/** Responses of one chain. Reading one this long takes some tens of milliseconds. */
-export const MAX_CHAIN = 10_000;
-
 const DAY_S = 86_400;
 const SWEEP_MS = 3_600_000;
-/** How long the event log of a background response is kept after its end. */
-const LOG_S = 3_600;
 // More than this goes ahead of the transaction.
 const INLINE_ITEMS = 256;
 const INLINE_IMAGE_BYTES = 1024 ** 2;
@@ -151,9 +147,7 @@ class TableResponseStore implements ResponseStore {
   #chain(organizationId: string, id: string): ChainedResponse[] | null {
     const last = this.#readable(organizationId, id);
     if (last === null) return null;
-    if (last.depth > MAX_CHAIN) {
-      throw apiError('response_not_usable', `The chain of this response has more than ${MAX_CHAIN} responses. Start a new one with what is needed of it.`, 'previous_response_id');
-    }
+    if (last.depth > MAX_CHAIN) throw chainTooDeep();
     if ((last.chainSize ?? 0) > MAX_CHAIN_SIZE) throw chainTooLong();
     const lineage = [...this.#lineage(id, last)];
     if (lineage.at(-1)?.[1].previousId !== null) return null;
@@ -473,5 +467,3 @@ class TableResponseStore implements ResponseStore {
 
 const headOf = (id: string, { organizationId, model, createdAt, status, background, previousId }: Head): ResponseHead =>
   ({ id, organizationId, model, createdAt, status, background, previousId });
-
-const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);

@@ -5,8 +5,10 @@
 
 import { performance } from 'node:perf_hooks';
 import { HeldResponses } from '../held-responses.js';
-import { ResponseTables, itemKey, listKey } from './response-tables.js';
-import type { Head, Place } from './response-tables.js';
+import { itemKey } from '../response-parts.js';
+import type { Place } from '../response-parts.js';
+import { ResponseTables, listKey } from './response-tables.js';
+import type { Head } from './response-tables.js';
 import type { Key } from '../store.js';
 
 // The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.

@@ -4,8 +4,9 @@
 
 import type { ResponseRows } from './response-rows.js';
 import type { ItemPageQuery, StoredItem } from '../response-store.js';
-import { itemKey } from './response-tables.js';
-import type { Head, Place, ResponseTables } from './response-tables.js';
+import { itemKey } from '../response-parts.js';
+import type { Place } from '../response-parts.js';
+import type { Head, ResponseTables } from './response-tables.js';
 
 /** A response of a chain, with its id. */
 export type Link = readonly [id: string, head: Head];

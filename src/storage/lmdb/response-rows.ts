@@ -3,34 +3,10 @@
 
 import type { StoredItem } from '../response-store.js';
 import { ResponseTables } from './response-tables.js';
-import type { ItemRow, Place } from './response-tables.js';
-import { itemSize } from '../response-size.js';
+import { pages } from '../response-parts.js';
+import type { ItemPage, ItemRow, Place } from '../response-parts.js';
 import { StorageError } from '../store.js';
 import type { Key, Store } from '../store.js';
-
-const PAGE_ITEMS = 32;
-/** By itemSize(); an item that is larger has a page of its own. */
-const PAGE_SIZE = 8_192;
-
-export interface ItemPage { first: number; rows: ItemRow[] }
-
-/** The pages of an input; at least one, so that an input without items is there all the same. */
-export function pages(rows: readonly ItemRow[]): ItemPage[] {
-  let page: ItemPage = { first: 0, rows: [] };
-  const all = [page];
-  let size = 0;
-  for (const [index, row] of rows.entries()) {
-    const own = itemSize(row.item);
-    if (page.rows.length > 0 && (page.rows.length === PAGE_ITEMS || size + own > PAGE_SIZE)) {
-      page = { first: index, rows: [] };
-      all.push(page);
-      size = 0;
-    }
-    page.rows.push(row);
-    size += own;
-  }
-  return all;
-}
 
 /** Within a transaction: inputs as schema version 2 had them, one row per response, into pages. */
 export function splitInputs(store: Store): void {

@@ -12,9 +12,10 @@
 //   response-times       [kind, seconds, id]                 → what has to be done when
 //   responses-by-organization  [organization, made, id]      → nothing; those that can be seen
 
-import { createHash } from 'node:crypto';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
-import type { ResponseRecord, ResponseStatus, StoredItem } from '../response-store.js';
+import { itemKey } from '../response-parts.js';
+import type { ItemRow, OutputRow, Place } from '../response-parts.js';
+import type { ResponseRecord, ResponseStatus } from '../response-store.js';
 import type { Key, Store, Table } from '../store.js';
 
 export interface Head {
@@ -34,20 +35,6 @@ export interface Head {
   usage?: FinishedUsage;                         // of an unfinished one, as far as its log goes
 }
 
-export interface ItemRow {
-  id: string;
-  item: Readonly<Record<string, unknown>>;
-  images: number;
-  /** See StoredItem. */
-  repeats?: true;
-}
-export interface OutputRow {
-  items: ItemRow[];
-  /** What the resource shows as output, where that is not the very items. */
-  shown: unknown[] | null;
-}
-
-export type Place = 'input' | 'output';
 export type ItemEntry = [place: Place, item: number, repeats?: true];
 
 export class ResponseTables {
@@ -113,12 +100,6 @@ export function indexByOrganization(store: Store): void {
   for (const { key, value } of heads.range()) if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
 }
 
-const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
-
-/** Clients choose item ids: what is unusual or long goes by its digest. */
-export const itemKey = (itemId: string): string =>
-  PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
-
 /** Rows of one response's items: what has a key of its own beside the list. */
 export interface ItemParts {
   index: { key: Key; value: ItemEntry }[];
@@ -140,35 +121,4 @@ export function itemParts(record: ResponseRecord, places: readonly Place[]): Ite
     });
   }
   return parts;
-}
-
-export const itemRows = (items: readonly StoredItem[]): ItemRow[] =>
-  items.map(({ id, item, images = [], repeats = false }) => ({
-    id, item: images.length === 0 ? item : withoutImageData(item), images: images.length, ...(repeats ? { repeats } : {}),
-  }));
-
-/** The resource's output need not be written twice where it is the very items. */
-export function outputRow(record: ResponseRecord): OutputRow {
-  const { output } = record.resource;
-  const shown = Array.isArray(output) ? (output as unknown[]) : [];
-  const same = shown.length === record.output.length && record.output.every(({ item }, index) => shown[index] === item);
-  return { items: itemRows(record.output), shown: same ? null : shown };
-}
-
-/** The lists of an item that may hold image parts. */
-const IMAGE_LISTS = ['content', 'output'] as const;
-
-/** Data URLs of images cut down to what comes before the data: the bytes are stored beside the item. */
-function withoutImageData(item: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const copy: Record<string, unknown> = { ...item };
-  for (const list of IMAGE_LISTS) {
-    const parts = item[list];
-    if (!Array.isArray(parts)) continue;
-    copy[list] = parts.map((part: unknown) => {
-      if (typeof part !== 'object' || part === null || !('image_url' in part) || typeof part.image_url !== 'string') return part;
-      const comma = part.image_url.startsWith('data:') ? part.image_url.indexOf(',') : -1;
-      return comma < 0 ? part : { ...part, image_url: part.image_url.slice(0, comma + 1) };
-    });
-  }
-  return copy;
 }

@@ -43,6 +43,12 @@ export class RequestSpans implements RequestTrace {
     return this.span.spanContext().traceId;
   }
 
+  get headers(): Readonly<Record<string, string>> {
+    const { traceId, spanId, traceFlags, traceState } = this.span.spanContext();
+    const state = traceState?.serialize() ?? '';
+    return { traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`, ...(state === '' ? {} : { tracestate: state }) };
+  }
+
   named(name: string): void {
     this.span.updateName(name);
   }

@@ -4,10 +4,13 @@ import { MISTRAL } from '../../../src/generation/local/tools/json-list.js';
 import { COMMAND } from '../../../src/generation/local/tools/command.js';
 import { DEEPSEEK, DEEPSEEK_FENCED } from '../../../src/generation/local/tools/deepseek.js';
 import { DSML } from '../../../src/generation/local/tools/dsml.js';
+import { FUNCTIONARY_NAMED } from '../../../src/generation/local/tools/functionary.js';
 import { GEMMA } from '../../../src/generation/local/tools/gemma.js';
 import { GLM } from '../../../src/generation/local/tools/glm.js';
 import { HARMONY } from '../../../src/generation/local/tools/harmony.js';
 import { KIMI } from '../../../src/generation/local/tools/kimi.js';
+import { HUNYUAN } from '../../../src/generation/local/tools/hunyuan.js';
+import { MINICPM } from '../../../src/generation/local/tools/minicpm.js';
 import { MINIMAX } from '../../../src/generation/local/tools/minimax.js';
 import { PYTHONIC } from '../../../src/generation/local/tools/pythonic.js';
 import { LLAMA } from '../../../src/generation/local/tools/llama.js';
@@ -138,6 +141,10 @@ export const fixtures: CallFixture[] = [
   { name: 'an unknown function', syntax: PYTHONIC, text: '<|tool_call_start|>[rm(x=1)]<|tool_call_end|>', told: ['text <|tool_call_start|>[rm(x=1)]<|tool_call_end|>'] },
   { name: 'no name', syntax: PYTHONIC, text: '<|tool_call_start|>[f("a")]<|tool_call_end|>', told: ['cut f {"a"'] },
   { name: 'names and ids of its own', syntax: COMMAND, text: '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}},\n    {"tool_call_id": "1", "tool_name": "get_time", "parameters": {}}\n]<|END_ACTION|>', told: ['call f {"a": 1}', 'call get_time {}'] },
+  { name: 'markup in a value', syntax: MINICPM, text: '<function name="get_weather"><param name="location"><![CDATA[a</param>\n<b> & ]]]></param> <param name="days">3</param><param name="unit">null</param></function>', told: ['call get_weather {"location": "a</param>\\n<b> & ]", "days": 3, "unit": null}'] },
+  { name: 'a wrapping that is not ended', syntax: MINICPM, text: 'See <function>:<function name="get_weather"><param name="location"><![CDATA[a\nb</param><param name="days"><![CDATA[3]]></param><param name="unit"><![CDATA[x</param></function>', told: ['text See <function>:', 'call get_weather {"location": "a\\nb", "days": 3, "unit": "x"}'] },
+  { name: 'in a section of several', syntax: HUNYUAN, text: '<tool_calls>\n<tool_call>get_time<tool_sep>\n</tool_call>\n<tool_call>f<tool_sep><arg_key>a</arg_key><arg_value>1</arg_value></tool_call></tool_calls>Done', told: ['call get_time {}', 'call f {"a": "1"}', 'text Done'] },
+  { name: 'a text between recipients', syntax: FUNCTIONARY_NAMED, text: '>>>all\nSo >>> 1\n>>>f\n{"a": 1}>>>all\nand >>>get_time\n{}', told: ['text So >>> 1\n', 'call f {"a": 1}', 'text and ', 'call get_time {}'] },
   { name: 'the recipient behind the channel', syntax: HARMONY, text: '<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}', told: ['call f {"a": 1}'] },
   { name: 'the recipient before it', syntax: HARMONY, text: '<|start|>assistant to=functions.get_time<|channel|>commentary json<|message|>{}<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}', told: ['call get_time {}', 'call f {}'] },
   { name: 'cut in the header', syntax: HARMONY, text: '<|start|>assistant<|channel|>commentary to=functions.', told: [], cut: true },

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { EndReason as EngineEnd } from '../../../src/engine/events.js';
 import { ChoiceEvents } from '../../../src/generation/local/tools/choice-events.js';
+import { FUNCTIONARY_NAMED } from '../../../src/generation/local/tools/functionary.js';
 import { HERMES } from '../../../src/generation/local/tools/hermes.js';
 import { LLAMA } from '../../../src/generation/local/tools/llama.js';
 import { MISTRAL_NAMED } from '../../../src/generation/local/tools/mistral.js';
@@ -71,6 +72,11 @@ t.test('texts with calls between them stay apart', async (t) => {
   t.equal(between('a.', one, '\n', one, '\n\n', 'b'), 'a.\nb');
   t.equal(between('a', one, 'b'), 'ab');
   t.equal(between('a \n', one, '\n'), 'a', 'nothing behind it');
+});
+
+t.test('a marker that nothing followed is text, where it stood', async (t) => {
+  const { told } = run(FUNCTIONARY_NAMED, [['tool', '>>>'], ['tool', 'all\n'], ['content', 'In Python: '], ['tool', '>>>'], ['content', ' 1'], ['content', ' + 1'], ['tool', '>>>f\n{}']]);
+  t.same(told, ['content In Python:', 'content  >>>', 'content  1', 'content  + 1', 'start 0 f', 'args 0 {}', 'end 0 true', 'finished tool_calls 1']);
 });
 
 t.test('how it ended', async (t) => {

@@ -1,5 +1,13 @@
 // Chat templates in the manner of each family: what they write for calls is as the vendors' own do, the rest is ours.
 
+/** Hy3 and Hy4: all markers end alike, which the template puts in. */
+function hunyuan(suffix: string, line: string, separated: boolean): string {
+  const tag = (name: string): string => `{{ "<${name}{}>".format(HYTK) }}`;
+  return `{% set HYTK = '${suffix}' %}${tag('tool_calls')}${line}{% for c in m.tool_calls %}${tag('tool_call')}{{ c.function.name }}${separated ? tag('tool_sep') : ''}${line}` +
+    `{% for k, v in c.function.arguments | items %}${tag('arg_key')}{{ k }}${tag('/arg_key')}${line}${tag('arg_value')}{{ v if v is string else v | tojson }}${tag('/arg_value')}${line}{% endfor %}` +
+    `${tag('/tool_call')}${line}{% endfor %}${tag('/tool_calls')}`;
+}
+
 /** By family: a message's calls, between a turn's markers. */
 const written: Readonly<Record<string, string>> = {
   hermes: '{% for c in m.tool_calls %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>\n{% endfor %}',
@@ -16,6 +24,9 @@ const written: Readonly<Record<string, string>> = {
   dsml: '\n\n<｜DSML｜function_calls>{% for c in m.tool_calls %}{{ "\\n" }}<｜DSML｜invoke name="{{ c.function.name }}">\n{% for k, v in c.function.arguments | items %}{{ "\\n" if not loop.first }}<｜DSML｜parameter name="{{ k }}" string="{{ "true" if v is string else "false" }}">{{ v if v is string else v | tojson }}</｜DSML｜parameter>{% endfor %}{{ "\\n" }}</｜DSML｜invoke>{% endfor %}{{ "\\n" }}</｜DSML｜function_calls>',
   minimax: '\n<minimax:tool_call>\n{% for c in m.tool_calls %}<invoke name="{{ c.function.name }}">\n{% for k, v in c.function.arguments | items %}<parameter name="{{ k }}">{{ v if v is string else v | tojson }}</parameter>\n{% endfor %}</invoke>\n{% endfor %}</minimax:tool_call>',
   'minimax-m3': '{% set ns = "]<]minimax[>[" %}{% macro inner(v, ns) %}{% if v is mapping %}{% for k, w in v.items() if w is not none %}{{ ns }}<{{ k }}>{{ inner(w, ns) }}{{ ns }}</{{ k }}>{% endfor %}{% elif v is iterable and v is not string %}{% for w in v %}{{ ns }}<item>{{ inner(w, ns) }}{{ ns }}</item>{% endfor %}{% elif v is none %}{% elif v is boolean %}{{ v | tojson }}{% else %}{{ v }}{% endif %}{% endmacro %}{{ ns }}<tool_call>\n{% for c in m.tool_calls %}{{ ns }}<invoke name="{{ c.function.name }}">{% for k, v in c.function.arguments.items() if v is not none %}{{ ns }}<{{ k }}>{{ inner(v, ns) }}{{ ns }}</{{ k }}>{% endfor %}{{ ns }}</invoke>{{ "\n" }}{% endfor %}{{ ns }}</tool_call>',
+  minicpm: '{% for c in m.tool_calls %}{{ "\\n" if not loop.first }}<function name="{{ c.function.name }}">{% for k, v in c.function.arguments | items %}<param name="{{ k }}">{% set text = v if v is string else v | tojson %}{% if "<" in text or "&" in text or "\\n" in text %}<![CDATA[{{ text }}]]>{% else %}{{ text }}{% endif %}</param>{% endfor %}</function>{% endfor %}',
+  hunyuan: hunyuan(':opensource', '\n', true),
+  'hunyuan-tight': hunyuan(':6124c78e', '', false),
   gemma: '{% macro value(v) %}{% if v is string %}<|"|>{{ v }}<|"|>{% elif v is mapping %}{ {%- for k, w in v | items %}{{ k }}:{{ value(w) }}{{ "," if not loop.last }}{% endfor -%} }{% elif v is boolean or v is number %}{{ v | tojson }}{% elif v is none %}null{% else %}[{% for w in v %}{{ value(w) }}{{ "," if not loop.last }}{% endfor %}]{% endif %}{% endmacro %}{% for c in m.tool_calls %}<|tool_call>call:{{ c.function.name }}{{ value(c.function.arguments) }}<tool_call|>{% endfor %}',
   pythonic: '<|tool_call_start|>[{% for c in m.tool_calls %}{{ c.function.name }}({% for k, v in c.function.arguments | items %}{{ k }}={{ "None" if v is none else "True" if v is boolean and v else "False" if v is boolean else v | tojson }}{{ ", " if not loop.last }}{% endfor %}){{ ", " if not loop.last }}{% endfor %}]<|tool_call_end|>',
   command: '<|START_ACTION|>[\n{% for c in m.tool_calls %}    {"tool_call_id": "{{ loop.index0 }}", "tool_name": "{{ c.function.name }}", "parameters": {{ c.function.arguments | tojson }}}{{ "," if not loop.last }}\n{% endfor %}]<|END_ACTION|>',

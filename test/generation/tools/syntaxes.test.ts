@@ -95,7 +95,7 @@ function writtenBy({ template, dialect, syntax, source }: (typeof families)[numb
   return { whole: text, calls: parts.map((part) => part.slice(begin(part))).join(syntax.bare ? ';' : '') };
 }
 
-const names: Readonly<Record<string, string>> = { 'glm-tight': 'glm', seed: 'xml', 'gigachat-marked': 'gigachat' };
+const names: Readonly<Record<string, string>> = { 'glm-tight': 'glm', 'hunyuan-tight': 'hunyuan', seed: 'xml', 'gigachat-marked': 'gigachat' };
 
 t.test('templates are recognized', async (t) => {
   for (const { family, syntax, dialect } of families) t.same([syntax.name, dialect.showsTools, dialect.showsCalls], [names[family] ?? family, true, true], family);

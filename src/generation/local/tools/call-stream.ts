@@ -62,9 +62,15 @@ export class CallStream {
 
   /**
    * The engine has left the section: a close marker ended it, whatever the parser took that for (within a string
-   * of the arguments it is text). A call that is still being read is broken by it.
+   * of the arguments it is text). A call that is still being read is broken by it; an open marker that nothing followed is text.
    */
   leave(): void {
+    if (this.#state === 'between' && !this.#afterCall) {
+      const marker = this.#raw + this.#text.slice(this.#at);
+      this.#text = this.#raw = '';
+      this.#at = 0;
+      if (marker !== '') this.sink.text(marker);
+    }
     if (this.#state !== 'call') return;
     this.end(true);
     this.#state = this.#reader?.started === true ? 'over' : 'between';

@@ -1,8 +1,8 @@
 // Calls whose arguments are values in a notation near to JSON: Python's, as LFM2 writes it, and Gemma 4's, where names
 // stand without quotation marks and strings between markers of their own. They are told as the JSON they mean, strings as
 // they come. Pure.
-import { type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
-import { isJsonSpace } from './json-scanner.js';
+import type { CallableTools, CallSink } from './call-reader.js';
+import { endsInHalf, TextCall } from './text-call.js';
 
 export interface Notation {
   /** What stands before the tool's name. */
@@ -30,44 +30,32 @@ const ESCAPES: ReadonlyMap<string, string> = new Map([
 type Part = 'start' | 'name' | 'firstName' | 'assign' | 'value' | 'firstValue' | 'next' | 'string';
 type Container = 'arguments' | 'object' | 'array';
 
-export class LooseCall implements CallReader {
-  state: CallState = 'reading';
-  started = false;
+export class LooseCall extends TextCall {
   #part: Part = 'start';
-  #text = '';                      // read and not understood yet
   #told = '';                      // of this piece
   readonly #open: Container[] = [];
   #quote: Notation['quotes'][number] | null = null;   // of the string being read
   #isName = false;                 // which is a member's name
 
-  constructor(private readonly notation: Notation, private readonly tools: CallableTools, private readonly sink: CallSink) {}
-
-  read(text: string, at: number): number {
-    this.#text += text.slice(at);
-    while (this.state === 'reading' && this.#step());
-    if (this.started && this.#told !== '') this.sink.arguments(this.#told);
-    this.#told = '';
-    if (this.state !== 'complete') {
-      if (this.state === 'broken') this.sink.finished(false);
-      return text.length;
-    }
-    this.sink.finished(true);
-    return text.length - this.#text.length;
+  constructor(private readonly notation: Notation, tools: CallableTools, sink: CallSink) {
+    super(tools, sink);
   }
 
-  /** Understands one more thing; false if more text is needed. */
-  #step(): boolean {
+  protected override tell(): void {
+    if (this.started && this.#told !== '') this.sink.arguments(this.#told);
+    this.#told = '';
+  }
+
+  protected override step(): boolean {
     if (this.#part === 'start') return this.#start();
     if (this.#part === 'string') return this.#string();
-    let begin = 0;
-    while (begin < this.#text.length && isJsonSpace(this.#text.charCodeAt(begin))) begin++;
-    this.#text = this.#text.slice(begin);
-    if (this.#text === '') return false;
+    this.skipSpace();
+    if (this.text === '') return false;
     switch (this.#part) {
-      case 'firstName': return this.#text.startsWith(this.#closer) ? this.#close() : this.#name();
+      case 'firstName': return this.text.startsWith(this.#closer) ? this.#close() : this.#name();
       case 'name': return this.#name();
       case 'assign': return this.#assign();
-      case 'firstValue': return this.#text.startsWith(']') ? this.#close() : this.#value();
+      case 'firstValue': return this.text.startsWith(']') ? this.#close() : this.#value();
       case 'value': return this.#value();
       default: return this.#next();
     }
@@ -75,16 +63,14 @@ export class LooseCall implements CallReader {
 
   #start(): boolean {
     const { before, open } = this.notation;
-    const text = this.#text;
-    if (!text.startsWith(before)) return before.startsWith(text) ? false : this.#fail();
+    const text = this.text;
+    if (!text.startsWith(before)) return before.startsWith(text) ? false : this.fail();
     const end = text.indexOf(open, before.length);
     const name = text.slice(before.length, end === -1 ? undefined : end);
-    if (!/^[A-Za-z0-9_.-]{0,128}$/.test(name)) return this.#fail();
+    if (!/^[A-Za-z0-9_.-]{0,128}$/.test(name)) return this.fail();
     if (end === -1) return false;
-    if (!this.tools.has(name)) return this.#fail();
-    this.started = true;
-    this.sink.started(name);
-    this.#text = text.slice(end + open.length);
+    if (this.start(name) === undefined) return false;
+    this.take(end + open.length);
     this.#begin('arguments', '{');
     return true;
   }
@@ -102,7 +88,7 @@ export class LooseCall implements CallReader {
 
   #close(): boolean {
     const was = this.#open.pop();
-    this.#text = this.#text.slice(1);
+    this.take(1);
     this.#told += was === 'array' ? ']' : '}';
     this.#part = 'next';
     if (this.#open.length === 0) this.state = 'complete';
@@ -110,10 +96,10 @@ export class LooseCall implements CallReader {
   }
 
   #next(): boolean {
-    const first = this.#text[0] as string;
+    const first = this.text[0] as string;
     if (first === this.#closer) return this.#close();
-    if (first !== ',') return this.#fail();
-    this.#text = this.#text.slice(1);
+    if (first !== ',') return this.fail();
+    this.take(1);
     this.#told += ', ';
     this.#part = this.#open.at(-1) === 'array' ? 'value' : 'name';
     return true;
@@ -123,10 +109,10 @@ export class LooseCall implements CallReader {
   #name(): boolean {
     if (this.#beginsString(true)) return true;
     if (this.#mayBeMark()) return false;
-    const name = NAME.exec(this.#text)?.[0];
-    if (name === undefined || name.length > MAX_WORD) return this.#fail();
-    if (name.length === this.#text.length) return false;
-    this.#text = this.#text.slice(name.length);
+    const name = NAME.exec(this.text)?.[0];
+    if (name === undefined || name.length > MAX_WORD) return this.fail();
+    if (name.length === this.text.length) return false;
+    this.take(name.length);
     this.#told += JSON.stringify(name);
     this.#part = 'assign';
     return true;
@@ -134,8 +120,8 @@ export class LooseCall implements CallReader {
 
   #assign(): boolean {
     const assign = this.#open.at(-1) === 'arguments' ? this.notation.assign : ':';
-    if (!this.#text.startsWith(assign)) return this.#fail();
-    this.#text = this.#text.slice(assign.length);
+    if (!this.text.startsWith(assign)) return this.fail();
+    this.take(assign.length);
     this.#told += ': ';
     this.#part = 'value';
     return true;
@@ -143,29 +129,29 @@ export class LooseCall implements CallReader {
 
   #value(): boolean {
     if (this.#beginsString(false)) return true;
-    const first = this.#text[0] as string;
+    const first = this.text[0] as string;
     if (first === '{' || first === '[') {
-      if (this.#open.length === MAX_DEPTH) return this.#fail();
-      this.#text = this.#text.slice(1);
+      if (this.#open.length === MAX_DEPTH) return this.fail();
+      this.take(1);
       this.#begin(first === '{' ? 'object' : 'array', first);
       return true;
     }
     if (this.#mayBeMark()) return false;
-    const word = WORD.exec(this.#text)?.[0];
-    if (word === undefined || word.length > MAX_WORD) return this.#fail();
-    if (word.length === this.#text.length) return false;
+    const word = WORD.exec(this.text)?.[0];
+    if (word === undefined || word.length > MAX_WORD) return this.fail();
+    if (word.length === this.text.length) return false;
     const json = WORDS.get(word) ?? (NUMBER.test(word) ? word : null);
-    if (json === null) return this.#fail();
-    this.#text = this.#text.slice(word.length);
+    if (json === null) return this.fail();
+    this.take(word.length);
     this.#told += json;
     this.#part = 'next';
     return true;
   }
 
   #beginsString(isName: boolean): boolean {
-    const quote = this.notation.quotes.find(({ mark }) => this.#text.startsWith(mark));
+    const quote = this.notation.quotes.find(({ mark }) => this.text.startsWith(mark));
     if (quote === undefined) return false;
-    this.#text = this.#text.slice(quote.mark.length);
+    this.take(quote.mark.length);
     this.#quote = quote;
     this.#isName = isName;
     this.#told += '"';
@@ -174,17 +160,17 @@ export class LooseCall implements CallReader {
   }
 
   #mayBeMark(): boolean {
-    return this.notation.quotes.some(({ mark }) => mark.startsWith(this.#text));
+    return this.notation.quotes.some(({ mark }) => mark.startsWith(this.text));
   }
 
   #string(): boolean {
     const { mark, escapes } = this.#quote as Notation['quotes'][number];
-    const text = this.#text;
+    const text = this.text;
     let at = 0;
     let plain = '';
     for (; at < text.length; at++) {
       if (text.startsWith(mark, at)) {
-        this.#text = text.slice(at + mark.length);
+        this.text = text.slice(at + mark.length);
         this.#tellString(plain);
         this.#told += '"';
         this.#part = this.#isName ? 'assign' : 'next';
@@ -201,25 +187,20 @@ export class LooseCall implements CallReader {
       at += escape.length - 1;
     }
     // A character is told whole.
-    if (/[\ud800-\udbff]$/.test(plain) && !(at < text.length && text[at] !== '\\')) {
+    if (endsInHalf(plain) && !(at < text.length && text[at] !== '\\')) {
       const rest = text.slice(at);
       const half = plain.at(-1) as string;
       this.#tellString(plain.slice(0, -1));
-      this.#text = (escapes ? `\\u${half.charCodeAt(0).toString(16)}` : half) + rest;
+      this.text = (escapes ? `\\u${half.charCodeAt(0).toString(16)}` : half) + rest;
       return false;
     }
-    this.#text = text.slice(at);
+    this.text = text.slice(at);
     this.#tellString(plain);
     return false;
   }
 
   #tellString(text: string): void {
     this.#told += JSON.stringify(text).slice(1, -1);
-  }
-
-  #fail(): false {
-    this.state = this.started ? 'broken' : 'foreign';
-    return false;
   }
 }
 

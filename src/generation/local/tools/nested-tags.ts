@@ -7,12 +7,11 @@
 // several of them, text that spells JSON of an allowed type is that. Calls are told as the JSON object they mean: strings as they
 // come, other values when they are whole. Pure.
 import type { GrammarOptions } from '../../../engine/addon-types.js';
-import { MAX_HELD, partialAtEnd, type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
-import { isJsonSpace } from './json-scanner.js';
+import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
+import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { typeOf, ValueTypes } from './value-types.js';
 
 const ITEM = 'item', INVOKE = '<invoke name="', NAMED = '">';
-const MAX_TAG = 1_024;
 const MAX_DEPTH = 128;
 
 /** The same for the engine's grammar. */
@@ -52,32 +51,19 @@ interface Container { readonly isArray: boolean; readonly schema: unknown; membe
 
 type Part = 'start' | 'inside' | 'value' | 'string' | 'held' | 'close';
 
-export class NestedTagCall implements CallReader {
-  state: CallState = 'reading';
-  started = false;
+export class NestedTagCall extends TextCall {
   #part: Part = 'start';
-  #text = '';                      // read and not understood yet
   #held = '';                      // of a value that is told whole
   #types = new ValueTypes({});
   #schema: unknown = undefined;    // of the value that begins
   #allowed: Set<string> | null = null;   // its types; null: any
   readonly #open: Container[] = [];
 
-  constructor(private readonly mark: string, private readonly tools: CallableTools, private readonly sink: CallSink) {}
-
-  read(text: string, at: number): number {
-    this.#text += text.slice(at);
-    while (this.state === 'reading' && this.#step());
-    if (this.state !== 'complete') {
-      if (this.state === 'broken') this.sink.finished(false);
-      return text.length;
-    }
-    this.sink.finished(true);
-    return text.length - this.#text.length;
+  constructor(private readonly mark: string, tools: CallableTools, sink: CallSink) {
+    super(tools, sink);
   }
 
-  /** Understands one more thing; false if more text is needed. */
-  #step(): boolean {
+  protected override step(): boolean {
     switch (this.#part) {
       case 'start': return this.#start();
       case 'inside': return this.#inside();
@@ -90,12 +76,9 @@ export class NestedTagCall implements CallReader {
 
   #start(): boolean {
     const name = this.#tag(INVOKE, NAMED);
-    if (name === null) return false;
-    const schema = this.tools.get(name);
-    if (schema === undefined) return this.#fail();
+    const schema = name === null ? undefined : this.start(name);
+    if (schema === undefined) return false;
     this.#types = new ValueTypes(schema ?? {});
-    this.started = true;
-    this.sink.started(name);
     this.sink.arguments('{');
     this.#open.push({ isArray: false, schema: schema ?? undefined, members: 0 });
     this.#part = 'inside';
@@ -104,7 +87,7 @@ export class NestedTagCall implements CallReader {
 
   /** Between members: another, or the end of what they are in. */
   #inside(): boolean {
-    this.#skipSpace();
+    this.skipSpace();
     const within = this.#open.at(-1) as Container;
     const ends = this.#isClosing();
     if (ends === null) return false;
@@ -114,11 +97,11 @@ export class NestedTagCall implements CallReader {
       this.#open.pop();
       this.sink.arguments(within.isArray ? ']' : '}');
       if (this.#open.length > 0) return true;
-      if (name !== 'invoke') return this.#fail();
+      if (name !== 'invoke') return this.fail();
       this.state = 'complete';
       return false;
     }
-    if (this.#open.length > MAX_DEPTH) return this.#fail();
+    if (this.#open.length > MAX_DEPTH) return this.fail();
     const comma = within.members > 0 ? ', ' : '';
     this.sink.arguments(within.isArray ? comma : `${comma}${JSON.stringify(name)}: `);
     this.#schema = within.isArray ? this.#types.item(within.schema, within.members) : this.#types.member(within.schema, name);
@@ -131,13 +114,13 @@ export class NestedTagCall implements CallReader {
 
   /** Behind an opening tag: text, tags, or nothing. */
   #beginValue(): boolean {
-    if (this.#text === '') return false;
-    if (this.mark.startsWith(this.#text)) return false;   // more of it tells
+    if (this.text === '') return false;
+    if (this.mark.startsWith(this.text)) return false;   // more of it tells
     const may = (type: string): boolean => this.#allowed === null || this.#allowed.has(type);
-    if (!this.#text.startsWith(this.mark)) {
+    if (!this.text.startsWith(this.mark)) {
       const isString = this.#allowed?.size === 1 && this.#allowed.has('string');
       // What no JSON begins with is a string, if there may be one.
-      const streams = isString || (may('string') && !/^[\s"{[\-0-9tfnTFN]/.test(this.#text));
+      const streams = isString || (may('string') && !/^[\s"{[\-0-9tfnTFN]/.test(this.text));
       this.#held = '';
       if (streams) this.sink.arguments('"');
       this.#part = streams ? 'string' : 'held';
@@ -161,14 +144,13 @@ export class NestedTagCall implements CallReader {
 
   /** Up to the next mark. */
   #readText(): boolean {
-    const end = this.#text.indexOf(this.mark);
-    const known = end === -1 ? this.#text.length - partialAtEnd(this.#text, this.mark) : end;
-    const half = end === -1 && known === this.#text.length && /[\ud800-\udbff]$/.test(this.#text) ? 1 : 0;
-    const text = this.#text.slice(0, known - half);
-    this.#text = this.#text.slice(text.length);
+    const end = this.text.indexOf(this.mark);
+    const known = end === -1 ? this.text.length - partialAtEnd(this.text, this.mark) : end;
+    const half = end === -1 && known === this.text.length && endsInHalf(this.text) ? 1 : 0;
+    const text = this.take(known - half);
     if (this.#part === 'held') this.#held += text;
     else if (text !== '') this.sink.arguments(JSON.stringify(text).slice(1, -1));
-    if (this.#held.length > MAX_HELD) return this.#fail();
+    if (this.#held.length > MAX_HELD) return this.fail();
     if (end === -1) return false;
     this.sink.arguments(this.#part === 'string' ? '"' : this.#asJson(this.#held));
     this.#part = 'close';
@@ -185,8 +167,7 @@ export class NestedTagCall implements CallReader {
   /** The JSON that a text spells, its number's digits included, if that is of a type it may have; else the text as a string. */
   #asJson(text: string): string {
     const allowed = this.#allowed;
-    const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
-    const word = PYTHON_WORDS.get(trimmed) ?? trimmed;
+    const word = jsonWord(text);
     // Null is all that is told from a string that is one or the other.
     if (allowed?.size === 2 && allowed.has('string') && allowed.has('null')) return word === 'null' ? word : JSON.stringify(text);
     let value: unknown;
@@ -203,48 +184,22 @@ export class NestedTagCall implements CallReader {
   #isClosing(): boolean | null {
     const { mark } = this;
     const tag = `${mark}<`;
-    if (!this.#text.startsWith(tag)) {
-      if (!tag.startsWith(this.#text)) this.#fail();
+    if (!this.text.startsWith(tag)) {
+      if (!tag.startsWith(this.text)) this.fail();
       return null;
     }
-    return this.#text.length === tag.length ? null : this.#text[tag.length] === '/';
+    return this.text.length === tag.length ? null : this.text[tag.length] === '/';
   }
 
   /** The name of the opening tag that the text begins with, which stays; null if it is not whole. */
   #peekTag(): string | null {
-    const end = this.#text.indexOf('>', this.mark.length);
-    if (end === -1 && this.#text.length > MAX_TAG) this.#fail();
-    return end === -1 ? null : this.#text.slice(this.mark.length + 1, end);
+    const end = this.text.indexOf('>', this.mark.length);
+    if (end === -1) this.failIfLong();
+    return end === -1 ? null : this.text.slice(this.mark.length + 1, end);
   }
 
   /** Takes the tag that the text begins with; its name, or null if it is not whole, or (then it fails) no such tag. */
   #tag(before: string, behind: string): string | null {
-    const begin = this.mark + before;
-    if (!this.#text.startsWith(begin)) {
-      if (!begin.startsWith(this.#text)) this.#fail();
-      return null;
-    }
-    const end = this.#text.indexOf(behind, begin.length);
-    if (end === -1) {
-      if (this.#text.length > MAX_TAG) this.#fail();
-      return null;
-    }
-    const name = this.#text.slice(begin.length, end);
-    this.#text = this.#text.slice(end + behind.length);
-    return name;
-  }
-
-  #skipSpace(): void {
-    let begin = 0;
-    while (begin < this.#text.length && isJsonSpace(this.#text.charCodeAt(begin))) begin++;
-    this.#text = this.#text.slice(begin);
-  }
-
-  #fail(): false {
-    this.state = this.started ? 'broken' : 'foreign';
-    return false;
+    return this.takeTag(this.mark + before, [behind])?.name ?? null;
   }
 }
-
-/** As models trained on Python write them. */
-const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([['True', 'true'], ['False', 'false'], ['None', 'null']]);

@@ -11,9 +11,11 @@ import { gigachat } from './gigachat.js';
 import { glm } from './glm.js';
 import { harmony } from './harmony.js';
 import { hermes } from './hermes.js';
+import { hunyuan } from './hunyuan.js';
 import { jsonList, spokenLists } from './json-list.js';
 import { kimi } from './kimi.js';
 import { llama } from './llama.js';
+import { minicpm } from './minicpm.js';
 import { minimax } from './minimax.js';
 import { minimaxM3 } from './minimax-m3.js';
 import { mistral } from './mistral.js';
@@ -23,9 +25,9 @@ import type { SyntaxFamily } from './syntax.js';
 import { xml } from './xml.js';
 
 export const FAMILIES: readonly SyntaxFamily[] = [
-  harmony, xml, glm, mistral, kimi, deepseek, dsml, minimax, minimaxM3, gemma, pythonic, command, commandPlus, apertus, solar, functionary,
-  hermes, jsonList, gigachat, llama,
+  harmony, xml, hunyuan, glm, mistral, kimi, deepseek, dsml, minimax, minimaxM3, minicpm, gemma, pythonic, command, commandPlus, apertus, solar,
+  functionary, hermes, jsonList, gigachat, llama,
 ];
 
 /** Of models whose templates show no calls: the first whose token the vocabulary has. */
-export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [glm, hermes, kimi, minimax, minimaxM3, gemma, pythonic, command, apertus, solar, ...spokenLists];
+export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [hunyuan, glm, hermes, kimi, minimax, minimaxM3, minicpm, gemma, pythonic, command, apertus, solar, ...spokenLists];

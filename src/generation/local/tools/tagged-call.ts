@@ -1,4 +1,4 @@
-// Calls whose arguments stand between tags, each by its name, as Qwen3-Coder, GLM, MiniMax and DeepSeek V3.2 write them:
+// Calls whose arguments stand between tags, each by its name, as Qwen3-Coder, GLM, MiniMax, MiniCPM5 and DeepSeek V3.2 write them:
 //
 //   <function=get_weather>
 //   <parameter=location>
@@ -10,8 +10,8 @@
 // tag does not say so. They are told as the JSON object they mean: strings as they come, other values when they are
 // whole. Pure.
 import type { GrammarOptions } from '../../../engine/addon-types.js';
-import { MAX_HELD, partialAtEnd, type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
-import { isJsonSpace } from './json-scanner.js';
+import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
+import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { kindOf, valueKinds, type ParametersSchema, type ValueKind, type ValueKinds } from './value-kinds.js';
 
 export interface Tags {
@@ -25,6 +25,8 @@ export interface Tags {
   readonly closes: boolean;
   /** A line break at either end of a value is not part of it. */
   readonly framed: boolean;
+  /** What a value may stand in besides. There the end tag counts only behind it, or where a call goes on behind the tag. */
+  readonly wrapped?: readonly [before: string, behind: string];
 }
 
 /** White space as a template has it: behind the parts of a parameter's opening, and behind its end. */
@@ -54,42 +56,27 @@ export function writeTagged(tags: Tags, spacing: TagSpacing, members: ReadonlyMa
   }).join('');
 }
 
-const MAX_TAG = 1_024;
-
 type Part = 'start' | 'tags' | 'behind' | 'value';
 
-export class TaggedCall implements CallReader {
-  state: CallState = 'reading';
-  started = false;
+export class TaggedCall extends TextCall {
   #part: Part = 'start';
-  #text = '';                      // read and not understood yet
-  #value = '';                     // of a value that is told whole: what is before #text
+  #value = '';                     // of a value that is told whole: what is before `text`
   #kinds: ValueKinds = { named: new Map(), others: 'text' };
   #name = '';
   #kind: ValueKind = 'text';
   #behind: readonly string[] = [];   // of the opening tag, still to come
   #parameters = 0;
-  #opened = false;                 // the current value's first line break is behind us
+  #frame: string | null = null;    // what ends the current value with its end tag; null: it has not begun
 
-  constructor(private readonly tags: Tags, private readonly tools: CallableTools, private readonly sink: CallSink) {}
+  constructor(private readonly tags: Tags, tools: CallableTools, sink: CallSink) {
+    super(tools, sink);
+  }
 
   get closes(): boolean {
     return this.tags.closes;
   }
 
-  read(text: string, at: number): number {
-    this.#text += text.slice(at);
-    while (this.state === 'reading' && this.#step());
-    if (this.state !== 'complete') {
-      if (this.state === 'broken') this.sink.finished(false);
-      return text.length;
-    }
-    this.sink.finished(true);
-    return text.length - this.#text.length;
-  }
-
-  /** Understands one more thing; false if more text is needed. */
-  #step(): boolean {
+  protected override step(): boolean {
     switch (this.#part) {
       case 'start': return this.#start();
       case 'tags': return this.#tag();
@@ -100,34 +87,31 @@ export class TaggedCall implements CallReader {
 
   #start(): boolean {
     const [before, behind] = this.tags.call;
-    const name = behind === null ? this.#bareName() : this.#nameBetween(before, [behind]);
-    if (name === null) return false;
-    const schema = this.tools.get(name);
-    if (schema === undefined) return this.#fail();
+    const name = behind === null ? this.#bareName(before) : this.takeTag(before, [behind])?.name ?? null;
+    const schema = name === null ? undefined : this.start(name);
+    if (schema === undefined) return false;
     this.#kinds = valueKinds(schema);
-    this.started = true;
-    this.sink.started(name);
     this.sink.arguments('{');
     this.#part = 'tags';
     return true;
   }
 
   #tag(): boolean {
-    this.#skipSpace();
+    this.skipSpace();
     const { end, parameter: [before, text, json] } = this.tags;
-    if (this.#text.startsWith(end)) {
-      this.#text = this.#text.slice(end.length);
+    if (this.text.startsWith(end)) {
+      this.take(end.length);
       this.sink.arguments('}');
       this.state = 'complete';
       return false;
     }
-    if (end.startsWith(this.#text)) return false;
+    if (end.startsWith(this.text)) return false;
     const typed = text[0] !== json[0];
-    const name = this.#nameBetween(before, typed ? [text[0] as string, json[0] as string] : [text[0] as string]);
-    if (name === null) return false;
-    this.#name = name;
-    this.#kind = kindOf(this.#kinds, name);
-    if (typed) this.#kind = this.#taken === text[0] ? 'text' : 'json';
+    const tag = this.takeTag(before, typed ? [text[0] as string, json[0] as string] : [text[0] as string]);
+    if (tag === null) return false;
+    this.#name = tag.name;
+    this.#kind = kindOf(this.#kinds, tag.name);
+    if (typed) this.#kind = tag.behind === text[0] ? 'text' : 'json';
     this.#behind = text.slice(1);
     this.#part = 'behind';
     return true;
@@ -137,100 +121,86 @@ export class TaggedCall implements CallReader {
   #readBehind(): boolean {
     const next = this.#behind[0];
     if (next !== undefined) {
-      this.#skipSpace();
-      if (!this.#text.startsWith(next)) return next.startsWith(this.#text) ? false : this.#fail();
-      this.#text = this.#text.slice(next.length);
+      this.skipSpace();
+      if (!this.text.startsWith(next)) return next.startsWith(this.text) ? false : this.fail();
+      this.take(next.length);
       this.#behind = this.#behind.slice(1);
       return true;
     }
     const key = `${this.#parameters++ === 0 ? '' : ', '}${JSON.stringify(this.#name)}: `;
-    this.#opened = !this.tags.framed;
+    this.#frame = null;
     this.#value = '';
     this.#part = 'value';
     this.sink.arguments(this.#kind === 'text' ? `${key}"` : key);
     return true;
   }
 
-  /** Up to the end tag: strings are told as they come, other values when they are whole. The line breaks that frame it are no part of it. */
+  /** Up to the end tag: strings are told as they come, other values when they are whole. What frames it is no part of it. */
   #readValue(): boolean {
-    const { endParameter, framed } = this.tags;
-    if (!this.#opened) {
-      if (this.#text === '') return false;
-      if (this.#text.startsWith('\n')) this.#text = this.#text.slice(1);
-      this.#opened = true;
+    if (this.#frame === null) {
+      const [before, behind] = this.tags.wrapped ?? (this.tags.framed ? ['\n', '\n'] : ['', '']);
+      if (this.text.length < before.length && before.startsWith(this.text)) return false;
+      const isFramed = this.text.startsWith(before);
+      if (isFramed) this.take(before.length);
+      // A line break at the end alone is one too.
+      this.#frame = isFramed || this.tags.framed ? behind : '';
     }
-    const end = this.#text.indexOf(endParameter);
-    if (end === -1) {
-      const held = Math.max(framed ? partialAtEnd(this.#text, `\n${endParameter}`) : 0, partialAtEnd(this.#text, endParameter));
-      const half = held === 0 && /[\ud800-\udbff]$/.test(this.#text) ? 1 : 0;
-      this.#take(this.#text.length - held - half);
-      if (this.#value.length > MAX_HELD) this.#fail();
+    const { endParameter } = this.tags;
+    const { at, isEnd } = this.#findEnd(this.#frame);
+    if (!isEnd) {
+      this.#takeValue(at);
+      if (this.#value.length > MAX_HELD) this.fail();
       return false;
     }
-    this.#take(framed && end > 0 && this.#text[end - 1] === '\n' ? end - 1 : end);
+    this.#takeValue(this.text.endsWith(this.#frame, at) ? at - this.#frame.length : at);
     this.sink.arguments(this.#kind === 'text' ? '"' : asJson(this.#value, this.#kind));
-    this.#text = this.#text.slice(this.#text.indexOf(endParameter) + endParameter.length);
+    this.take(this.text.indexOf(endParameter) + endParameter.length);
     this.#part = 'tags';
     return true;
   }
 
+  /** Where the value ends, or up to where it is sure to go on. */
+  #findEnd(frame: string): { at: number; isEnd: boolean } {
+    const { text } = this;
+    const { end, endParameter, parameter: [before], wrapped } = this.tags;
+    for (let at = text.indexOf(endParameter); at !== -1; at = text.indexOf(endParameter, at + 1)) {
+      if (wrapped === undefined || text.endsWith(frame, at)) return { at, isEnd: true };
+      const behind = text.slice(at + endParameter.length).trimStart();
+      if (behind.startsWith(end) || behind.startsWith(before)) return { at, isEnd: true };
+      if (end.startsWith(behind) || before.startsWith(behind)) return { at, isEnd: false };
+    }
+    const held = Math.max(partialAtEnd(text, frame + endParameter), partialAtEnd(text, endParameter));
+    return { at: text.length - held - (held === 0 && endsInHalf(text) ? 1 : 0), isEnd: false };
+  }
+
   /** So many characters are sure to belong to the value. */
-  #take(length: number): void {
-    const text = this.#text.slice(0, length);
-    this.#text = this.#text.slice(length);
+  #takeValue(length: number): void {
+    const text = this.take(length);
     if (this.#kind !== 'text') this.#value += text;
     else if (text !== '') this.sink.arguments(JSON.stringify(text).slice(1, -1));
   }
 
-  #taken = '';                     // which text ended the last name
-
-  /** The name in the tag the text begins with, which ends with the first of `behind`; null if it is not whole, or (then it fails) no such tag. */
-  #nameBetween(before: string, behind: readonly string[]): string | null {
-    if (!this.#text.startsWith(before)) {
-      if (!before.startsWith(this.#text)) this.#fail();
-      return null;
-    }
-    const ends = behind.map((text) => ({ text, at: this.#text.indexOf(text, before.length) })).filter(({ at }) => at !== -1).sort((a, b) => a.at - b.at);
-    const end = ends[0];
-    if (end === undefined) {
-      if (this.#text.length > MAX_TAG) this.#fail();
-      return null;
-    }
-    const name = this.#text.slice(before.length, end.at);
-    this.#taken = end.text;
-    this.#text = this.#text.slice(end.at + end.text.length);
-    return name;
-  }
-
   /** Up to white space or a tag, which stays. */
-  #bareName(): string | null {
-    const name = /^[^\s<]+(?=[\s<])/.exec(this.#text)?.[0];
-    if (name === undefined) {
-      if (this.#text.length > MAX_TAG || /^[\s<]/.test(this.#text)) this.#fail();
+  #bareName(before: string): string | null {
+    if (!this.text.startsWith(before)) {
+      if (!before.startsWith(this.text)) this.fail();
       return null;
     }
-    this.#text = this.#text.slice(name.length);
+    const rest = this.text.slice(before.length);
+    const name = /^[^\s<]+(?=[\s<])/.exec(rest)?.[0];
+    if (name === undefined) {
+      if (/^[\s<]/.test(rest)) this.fail();
+      this.failIfLong();
+      return null;
+    }
+    this.take(before.length + name.length);
     return name;
-  }
-
-  #skipSpace(): void {
-    let begin = 0;
-    while (begin < this.#text.length && isJsonSpace(this.#text.charCodeAt(begin))) begin++;
-    this.#text = this.#text.slice(begin);
-  }
-
-  #fail(): false {
-    this.state = this.started ? 'broken' : 'foreign';
-    return false;
   }
 }
 
-/** As models trained on Python write them. */
-const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([['True', 'true'], ['False', 'false'], ['None', 'null']]);
-
 /** The value as it stands if it is JSON, its number's digits included, else as a string. */
 function asJson(text: string, kind: ValueKind): string {
-  const word = PYTHON_WORDS.get(text.trim()) ?? text.trim();
+  const word = jsonWord(text);
   const bare = kind === 'nullable' ? word === 'null' : isJson(word);
   return bare ? word : JSON.stringify(text);
 }

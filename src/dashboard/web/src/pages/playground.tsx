@@ -140,7 +140,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
           />}
           {model !== undefined && model.state !== 'ready' && <Notice tone="warn">{STATE_TEXTS[model.state]}</Notice>}
           <Composer
-            ref={composer} running={all.running} sees={sees} modelName={compares ? `${columns.length} models` : settings.model}
+            ref={composer} running={all.running} sees={sees} model={settings.model} modelName={compares ? `${columns.length} models` : settings.model}
             blocked={all.waits ? 'Give the result of the tool above, then go on.' : ask === null ? 'Something in the settings is not right yet.' : null}
             onSay={(text, pictures) => {
               for (const column of columns.slice(1)) if (column.ask !== null) void column.dialogue.say(text, seesPictures(models, column.model) ? pictures : [], column.ask);

@@ -9,8 +9,10 @@ import { imageFiles, PICTURE_TYPES, readPictures } from './pictures.js';
 
 interface Props {
   running: boolean;
-  /** The model takes pictures. */
+  /** The model takes pictures; `model`: its name. */
   sees: boolean;
+  model: string;
+  /** Whom the message is for. */
   modelName: string;
   /** Why nothing can be said now. */
   blocked: string | null;
@@ -19,7 +21,7 @@ interface Props {
   ref?: Ref<HTMLTextAreaElement>;
 }
 
-export function Composer({ running, sees, modelName, blocked, onSay, onStop, ref }: Props): ReactNode {
+export function Composer({ running, sees, model, modelName, blocked, onSay, onStop, ref }: Props): ReactNode {
   const [text, setText] = useState('');
   const [pictures, setPictures] = useState<readonly Picture[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
@@ -31,7 +33,7 @@ export function Composer({ running, sees, modelName, blocked, onSay, onStop, ref
   const add = (list: readonly File[]): void => {
     if (list.length === 0) return;
     if (!sees) {
-      setProblem(`${modelName} reads text only: it cannot be given pictures.`);
+      setProblem(`${model} reads text only: it cannot be given pictures.`);
       return;
     }
     readPictures(list, pictures).then(
@@ -92,11 +94,11 @@ export function Composer({ running, sees, modelName, blocked, onSay, onStop, ref
           onChange={(event) => { add([...(event.target.files ?? [])]); event.target.value = ''; }}
         />
         <button
-          type="button" className="icon-button" aria-label="Add pictures" disabled={!sees}
-          title={sees ? 'Add pictures: choose, drop or paste them' : `${modelName} reads text only`} onClick={() => files.current?.click()}
+          type="button" className="icon-button" aria-label={sees ? 'Add pictures' : `Add pictures: ${model} reads text only`} disabled={!sees}
+          title={sees ? 'Add pictures: choose, drop or paste them' : `${model} reads text only`} onClick={() => files.current?.click()}
         ><Icon name="image" /></button>
         <p className="hint" id={hint}>
-          {blocked ?? (running ? 'Esc stops the answer' : `Enter sends, Shift+Enter makes a new line. ${sees ? 'Pictures can be dropped or pasted.' : 'This model reads text only.'}`)}
+          {blocked ?? (running ? 'Esc stops the answer' : `Enter sends, Shift+Enter makes a new line.${sees ? ' Pictures can be dropped or pasted.' : ''}`)}
         </p>
         {running
           ? <Button variant="secondary" onClick={onStop}><Icon name="stop" /> Stop</Button>

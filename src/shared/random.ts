@@ -1,4 +1,7 @@
-// Draws that repeat: the same seed gives the same load. Pure.
+// Random numbers that repeat: the same seed gives the same row of them. Pure.
+
+/** Uniform from 0 up to 1, never 1. */
+export type Random = () => number;
 
 export interface Draws {
   /** From 0 up to 1, never 1. */
@@ -22,27 +25,33 @@ const scramble = (value: number): number => {
 export const seedOf = (seed: number, ...parts: readonly number[]): number =>
   parts.reduce((mixed, part) => scramble((mixed + Math.imul(part + 1, 0x9e3779b9)) >>> 0), scramble((seed + 0x85ebca6b) >>> 0));
 
-/** SplitMix32. */
-export function drawsFrom(seed: number): Draws {
+/** Uniform in [0, 1). SplitMix32. */
+export function randomFrom(seed: number): Random {
   let state = seed >>> 0;
-  const bits = (): number => {
+  return () => {
     state = (state + 0x9e3779b9) >>> 0;
-    return scramble(state);
+    return scramble(state) / 2 ** 32;
   };
-  const unit = (): number => bits() / 2 ** 32;
-  const open = (): number => (bits() + 0.5) / 2 ** 32;      // neither 0 nor 1, for logarithms
-  // Box and Muller.
-  const normal = (): number => Math.sqrt(-2 * Math.log(open())) * Math.cos(2 * Math.PI * unit());
+}
+
+/** Standard normal (Box and Muller). */
+export function normal(random: Random): number {
+  return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+}
+
+export function drawsFrom(seed: number): Draws {
+  const unit = randomFrom(seed);
+  const open = (): number => unit() + 2 ** -33;      // neither 0 nor 1, for logarithms
   // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); below 1 by their boost.
   const gamma = (shape: number): number => {
     if (shape < 1) return gamma(shape + 1) * open() ** (1 / shape);
     const d = shape - 1 / 3;
     const c = 1 / Math.sqrt(9 * d);
     for (;;) {
-      const x = normal();
+      const x = normal(unit);
       const v = (1 + c * x) ** 3;
       if (v > 0 && Math.log(open()) < 0.5 * x * x + d - d * v + d * Math.log(v)) return d * v;
     }
   };
-  return { unit, below: (bound) => Math.floor(unit() * bound), exponential: () => -Math.log(open()), normal, gamma };
+  return { unit, below: (bound) => Math.floor(unit() * bound), exponential: () => -Math.log(open()), normal: () => normal(unit), gamma };
 }

@@ -1,0 +1,29 @@
+// Links of invitations: the invitation's id with an HMAC under a secret of the database, so the link can be shown again
+// as long as the invitation stands, and rows alone let nobody in. Pure.
+
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Invite, InviteState, ShownInvite } from './invites.js';
+
+/** What is over can be looked at this long. */
+export const INVITES_KEPT_MS = 30 * 24 * 3_600_000;
+
+export function inviteState(invite: Invite, now: number): InviteState {
+  if (invite.acceptedAt !== null) return 'accepted';
+  if (invite.revokedAt !== null) return 'revoked';
+  return invite.expiresAt <= now ? 'expired' : 'pending';
+}
+
+/** With its state, and the token of its link as long as it is pending. */
+export function shownInvite(invite: Invite, secret: Uint8Array, now: number): ShownInvite {
+  const state = inviteState(invite, now);
+  return { ...invite, state, token: state === 'pending' ? `${invite.id.slice('inv_'.length)}.${mac(secret, invite.id)}` : null };
+}
+
+/** Whose link it is; null if it is none that was made with this secret. */
+export function invitedBy(token: string, secret: Uint8Array): string | null {
+  const [, bare, given] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
+  const id = `inv_${bare ?? ''}`;
+  return given !== undefined && timingSafeEqual(Buffer.from(given), Buffer.from(mac(secret, id))) ? id : null;
+}
+
+const mac = (secret: Uint8Array, id: string): string => createHmac('sha256', secret).update(id).digest('base64url');

@@ -1,0 +1,106 @@
+// How this thread learns what any process has changed of keys and organizations. A notification tells which organization
+// at once; the version in `accounts_state`, read several times a second, tells that one was lost. Who remembers keys asks
+// here how far that may be trusted. Event-loop thread only.
+
+import type { Queryable } from '../../storage/postgres/database.js';
+import type { KeyTrust } from '../key-cache.js';
+
+/** How often the version is read. */
+const LOOK_MS = 300;
+/** A database that takes longer is away. */
+const ANSWER_MS = 1_000;
+
+/** Of a notification: whose keys and limits are to be read again, and the version since then. */
+export const changeMessage = (version: number, organizationId: string): string => `accounts ${version} ${organizationId}`;
+
+export interface ChangeFeedOptions {
+  /** Null: something that nobody has told of. */
+  onChange: (organizationId: string | null) => void;
+  /** The database is away, or (null) there again. */
+  onAway?: (error: unknown) => void;
+  /** How long remembered keys go on while the database is away. */
+  awayMs: number;
+  now?: () => number;
+}
+
+export class ChangeFeed implements KeyTrust {
+  #version: number | null = null;
+  #confirmedAt = -Infinity;
+  #away = false;
+  #timer: NodeJS.Timeout | null = null;
+  #closed = false;
+  readonly #now: () => number;
+
+  constructor(private readonly sql: Queryable, private readonly options: ChangeFeedOptions) {
+    this.#now = options.now ?? Date.now;
+  }
+
+  /** Reads the version now, and from then on several times a second. */
+  async open(): Promise<void> {
+    await this.look();
+    this.#again();
+  }
+
+  get confirmedAt(): number {
+    return this.#confirmedAt;
+  }
+
+  get awayMs(): number {
+    return this.options.awayMs;
+  }
+
+  get away(): boolean {
+    return this.#away;
+  }
+
+  /** A notification; those of others are none of ours. */
+  hear(message: string): void {
+    const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
+    if (version === undefined || organizationId === undefined) return;
+    const next = Number(version);
+    // In the order of versions each tells all that changed; one that is missing may have been anybody's.
+    const told = this.#version === null || next <= this.#version + 1 ? organizationId : null;
+    this.#version = Math.max(next, this.#version ?? 0);
+    this.options.onChange(told);
+  }
+
+  /** Reads the version: what was committed before now has been heard of when this resolves. Never rejects. */
+  async look(): Promise<void> {
+    const asked = this.#now();
+    try {
+      const version = await within(ANSWER_MS, this.sql.query<{ version: number }>('SELECT version FROM accounts_state').then((rows) => rows[0]?.version ?? 0));
+      // While it was away anything may have come to pass, another server in its place included.
+      if (this.#away || this.#version === null || version > this.#version) {
+        this.#version = version;
+        this.options.onChange(null);
+      }
+      this.#confirmedAt = asked;
+      if (this.#away) this.options.onAway?.(null);
+      this.#away = false;
+    } catch (error) {
+      if (!this.#away && !this.#closed) this.options.onAway?.(error);
+      this.#away = true;
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#timer = setTimeout(() => void this.look().then(() => this.#again()), LOOK_MS);
+    this.#timer.unref();
+  }
+}
+
+async function within<T>(ms: number, asked: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => { timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms).unref(); });
+  try {
+    return await Promise.race([asked, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

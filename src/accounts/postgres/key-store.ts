@@ -1,0 +1,43 @@
+// KeyStore over the tables of keys and organizations: one statement, by one index.
+
+import type { KeyHolder, KeyStore } from '../key-store.js';
+import { identityFor } from '../key-store.js';
+import { keyedHash } from '../keys.js';
+import type { KeyRecord } from '../keys.js';
+import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './organization-rows.js';
+import { secretOf } from './secret-rows.js';
+import type { AccountWork } from './work.js';
+
+interface Found { id: string; revoked_at: number | null; expires_at: number | null; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
+
+export class PostgresKeyStore implements KeyStore {
+  #secret: Buffer | undefined;
+
+  constructor(private readonly work: AccountWork) {}
+
+  async find(digest: string): Promise<KeyHolder | undefined> {
+    this.#secret ??= await secretOf(this.work.sql, 'api-keys');   // it never changes
+    if (this.#secret === undefined) return undefined;             // no key has been made yet
+    const [row] = await this.work.sql.query<Found>(
+      `SELECT api_keys.id, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
+       FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
+      [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
+    );
+    if (row === undefined) return undefined;
+    const organization = besides(row);
+    return {
+      // What an organization that is gone had are revoked keys.
+      keyId: row.id, revokedAt: organization.deleted_at !== null ? 0 : row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity,
+      suspended: organization.status === 'suspended', identity: identityFor(organizationOf(organization), settingsOf(organization), row),
+    };
+  }
+
+  async noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void> {
+    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1));   // rows are locked in one order
+    await this.work.sql.execute(
+      `UPDATE api_keys SET last_used_at = used.at FROM (SELECT id, at FROM unnest($1::text[], $2::bigint[]) AS given (id, at)) AS used
+       WHERE api_keys.id = used.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < used.at)`,
+      [sorted.map(([id]) => id), sorted.map(([, at]) => at)],
+    );
+  }
+}

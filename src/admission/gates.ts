@@ -1,0 +1,34 @@
+// Which gates a request passes: its organization's on the model and, where its key has limits of its own, the key's.
+// Both must admit. Pure; read at each request.
+
+import type { Config } from '../config/settings.js';
+import type { Limited, LimitedOrganization } from './admission.js';
+import { keyLimits, organizationLimits } from './limits.js';
+import type { Limits } from './limits.js';
+import { recordKey } from './record-key.js';
+
+export interface Gate { readonly whose: 'organization' | 'API key'; readonly key: Int32Array; readonly limits: Limits }
+
+export class Gates {
+  /** `part`: what of each limit holds here; absent: all of it. */
+  constructor(private readonly settings: Config['limits'], private readonly part: ((limits: Limits) => Limits) | null = null) {}
+
+  of(identity: Limited, model: string): Gate[] {
+    const own = keyLimits(identity.keyLimits, model);
+    const organization = this.organization(identity, model);
+    return own === null ? [organization] : [organization, { whose: 'API key', key: recordKey('key', identity.keyId, model), limits: this.here(own) }];
+  }
+
+  organization(organization: LimitedOrganization, model: string): Gate {
+    return { whose: 'organization', key: recordKey('organization', organization.organizationId, model), limits: this.here(this.limitsOf(organization, model)) };
+  }
+
+  /** Whole, whatever part of them holds here. */
+  limitsOf(organization: LimitedOrganization, model: string): Limits {
+    return organizationLimits(this.settings, organization.organizationId, organization.limits, model);
+  }
+
+  private here(limits: Limits): Limits {
+    return this.part === null ? limits : this.part(limits);
+  }
+}

@@ -1,0 +1,237 @@
+// The gate of one process: all counting is in shared memory, any number of threads each with a LocalAdmission on it, and
+// every answer is there at once. What is taken of one gate is given back when the next refuses.
+
+import { apiError } from '../errors.js';
+import type { WireShape } from '../errors.js';
+import type { Config } from '../config/settings.js';
+import type { Admission, Limited, LimitedOrganization, Reservation, ReserveRequest, Standing } from './admission.js';
+import { COUNTER_BYTES } from './counter-memory.js';
+import { Counters } from './counters.js';
+import { Gates } from './gates.js';
+import type { Gate } from './gates.js';
+import { rateLimitHeaders, tighter } from './headers.js';
+import type { LimitState } from './headers.js';
+import type { Limits } from './limits.js';
+import { monthNumber, MonthUse } from './month-use.js';
+import type { StoredMonth } from './month-use.js';
+import { recordKey } from './record-key.js';
+import { FULL, OVER, RecordTable } from './record-table.js';
+import { capUsed, countsFull, nextPlaceMs, noPlace, promptTooLong, tooManyChoices, tooManyRequests, tooManyTokens } from './refusals.js';
+
+export interface LocalOptions {
+  /** Monotonic nanoseconds; tests turn the clock. */
+  now?: () => bigint;
+  /** Milliseconds since 1970: which month it is. */
+  wall?: () => number;
+  buffer?: SharedArrayBuffer;
+  /** Of this thread, see ledgerOf(). */
+  ledger?: Int32Array;
+  /** Tokens stored of a month, where a cap's counting begins. */
+  storedMonth?: StoredMonth;
+  /** What of each limit holds here, where other processes have the rest; absent: all of it. */
+  part?: (limits: Limits) => Limits;
+}
+
+/** A gate that the request is in; `tokens`: reserved there. */
+interface Taken { readonly record: number; readonly limits: Limits; request: boolean; tokens: number }
+
+export class LocalAdmission implements Admission {
+  private readonly table: RecordTable;
+  private readonly counters: Counters;
+  private readonly months: MonthUse;
+  private readonly gates: Gates;
+  private readonly now: () => bigint;
+  private readonly wall: () => number;
+
+  constructor(private readonly limits: Config['limits'], options: LocalOptions = {}) {
+    this.now = options.now ?? process.hrtime.bigint;
+    this.wall = options.wall ?? Date.now;
+    this.table = new RecordTable(options.buffer ?? new SharedArrayBuffer(COUNTER_BYTES), { now: this.now, month: () => monthNumber(this.wall()), ledger: options.ledger });
+    this.counters = new Counters(this.table);
+    this.gates = new Gates(limits, options.part);
+    this.months = new MonthUse(this.table, options.storedMonth ?? (() => Promise.resolve(0)), this.wall);
+  }
+
+  /** At once, but with the first request under a monthly cap: what was used before it has to be looked up. */
+  reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
+    const { identity, model, promptTokens, n } = request;
+    const counted = this.checkCap(identity, model);
+    if (counted !== null) return counted.then(() => this.reserve(request));
+    const outputEach = request.statedCap ?? Math.min(request.modelMaximum, this.limits.tpm_default_reservation);
+    const wanted = promptTokens.tokens + n * outputEach;
+    const gates = this.gates.of(identity, model);
+    const taken: Taken[] = [];
+    const now = this.now();
+    try {
+      for (const gate of gates) taken.push(this.enter(gate, identity, model, n));
+      for (const [at, one] of taken.entries()) this.takeRequest(gates[at] as Gate, one, taken, request, wanted, now);
+      for (const [at, one] of taken.entries()) this.takeTokens(gates[at] as Gate, one, taken, request, wanted, now);
+    } catch (error) {
+      this.giveBack(taken, 0, n, now);
+      throw error;
+    }
+
+    let open = true;
+    const close = (tokens: number, refunded: boolean): void => {
+      if (!open) return;
+      open = false;
+      const at = this.now();
+      if (!refunded) {
+        for (const one of taken) {
+          one.request = false;   // stays counted
+          this.table.took(one.record, Number(at - now) / 1e6);
+        }
+        this.months.add(identity.organizationId, tokens, identity.monthlyTokenCap !== null);
+      }
+      this.giveBack(taken, tokens, n, at);
+    };
+    return {
+      headers: (shape) => this.headers(identity, model, shape),
+      settle: (tokens) => close(tokens, false),
+      refund: () => close(0, true),
+    };
+  }
+
+  headers(identity: Limited, model: string, shape: WireShape): [string, string][] {
+    const [organization, key] = this.gates.of(identity, model).map((gate) => this.stateOf(gate));
+    return rateLimitHeaders(key === undefined ? organization as LimitState : tighter(organization as LimitState, key), shape, this.wall());
+  }
+
+  standing(organization: LimitedOrganization, model: string): Standing {
+    const gate = this.gates.organization(organization, model);
+    return { state: this.stateOf(gate), unfinished: this.countOf(gate.key) };
+  }
+
+  leaveAll(ledger: Int32Array): void {
+    this.table.leaveAll(ledger);
+  }
+
+  /** Of everything there is a count of; walks all memory. */
+  unfinished(): number {
+    return this.table.unfinished();
+  }
+
+  limitsOf(organization: LimitedOrganization, model: string): Limits {
+    return this.gates.limitsOf(organization, model);
+  }
+
+  health(): null {
+    return null;
+  }
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  read(identity: Pick<Limited, 'keyId'>): void {
+    const limit = this.limits.read_rpm;
+    if (limit === null) return;
+    const record = this.table.enter(recordKey('reads', identity.keyId), 1, null);
+    if (record < 0) throw countsFull();
+    const wait = this.counters.take(record, 'rpm', 1, limit, this.now());
+    this.table.leave(record, 1);
+    if (wait > 0) {
+      throw apiError('rpm_limit_exceeded', `Too many requests per minute of this API key for models, counts and stored responses; the limit is ${limit}.`, null, { retryAfterMs: wait });
+    }
+  }
+
+  connect(organizationId: string, limit: number): () => void {
+    const record = this.table.enter(recordKey('sockets', organizationId), 1, limit);
+    if (record === OVER) {
+      throw apiError('concurrency_limit_exceeded', `This organization has ${limit} WebSocket connections open, the most it may have.`, null, { retryAfterMs: 1000 });
+    }
+    if (record < 0) throw countsFull();
+    let open = true;
+    return () => {
+      if (open) this.table.leave(record, 1);
+      open = false;
+    };
+  }
+
+  /** A promise: of the time when it can be checked. */
+  private checkCap(identity: Limited, model: string): Promise<void> | null {
+    const { monthlyTokenCap: cap, organizationId } = identity;
+    if (cap === null) return null;
+    const used = this.months.used(organizationId);
+    if (used === null) throw countsFull();
+    if (typeof used !== 'number') return used;
+    if (used < cap) return null;
+    throw capUsed(cap, monthNumber(this.wall()), (shape) => this.headers(identity, model, shape));
+  }
+
+  private enter({ whose, key, limits }: Gate, identity: Limited, model: string, n: number): Taken {
+    const limit = limits.concurrency;
+    const headers = (shape: WireShape): [string, string][] => this.headers(identity, model, shape);
+    if (limit !== null && n > limit) throw tooManyChoices(whose, n, limit, headers);
+    const record = this.table.enter(key, n, limit);
+    if (record === OVER) throw noPlace(whose, model, limit ?? 0, this.nextFinish(key), headers);
+    if (record === FULL) throw countsFull();
+    return { record, limits, request: false, tokens: 0 };
+  }
+
+  private nextFinish(key: Int32Array): number {
+    const record = this.table.find(key);
+    return record < 0 ? 1000 : nextPlaceMs(this.table.meanMs(record), this.table.count(record));
+  }
+
+  private countOf(key: Int32Array): number {
+    const record = this.table.find(key);
+    return record < 0 ? 0 : this.table.count(record);
+  }
+
+  private takeRequest({ whose, limits }: Gate, one: Taken, taken: readonly Taken[], request: ReserveRequest, wanted: number, now: bigint): void {
+    if (limits.rpm === null) return;
+    one.request = this.counters.take(one.record, 'rpm', 1, limits.rpm, now) === 0;
+    if (one.request) return;
+    throw tooManyRequests(whose, request.model, limits.rpm, this.waitMs(taken, wanted, now), this.headersFor(request));
+  }
+
+  private takeTokens({ whose, limits }: Gate, one: Taken, taken: readonly Taken[], request: ReserveRequest, wanted: number, now: bigint): void {
+    const { tpm } = limits;
+    if (tpm === null) return;
+    const { promptTokens, model } = request;
+    // For good, so not on an estimate: that takes the whole bucket.
+    if (promptTokens.exact && promptTokens.tokens > tpm) throw promptTooLong(whose, model, promptTokens.tokens, tpm, this.headersFor(request));
+    const reserved = Math.min(wanted, tpm);
+    if (this.counters.take(one.record, 'tpm', reserved, tpm, now) === 0) {
+      one.tokens = reserved;
+      return;
+    }
+    throw tooManyTokens(whose, model, reserved, tpm, this.waitMs(taken, wanted, now), this.headersFor(request));
+  }
+
+  private headersFor({ identity, model }: ReserveRequest): (shape: WireShape) => [string, string][] {
+    return (shape) => this.headers(identity, model, shape);
+  }
+
+  /** Until all buckets hold the request, not only the one that refused it first. */
+  private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
+    let wait = 1;
+    for (const { record, limits: { rpm, tpm }, request, tokens } of taken) {
+      // What this request has taken already it will give back.
+      if (rpm !== null && !request) wait = Math.max(wait, this.counters.wait(record, 'rpm', 1, rpm, now));
+      if (tpm !== null && tokens === 0) wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));
+    }
+    return wait;
+  }
+
+  /** All that `taken` has but `used` tokens. The places last: they pin the records. */
+  private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
+    for (const { record, limits, request, tokens } of taken) {
+      if (limits.tpm !== null) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);
+      if (limits.rpm !== null && request) this.counters.give(record, 'rpm', 1, limits.rpm, now);
+      this.table.leave(record, n);
+    }
+  }
+
+  private stateOf({ key, limits }: Gate): LimitState {
+    const record = this.table.find(key);
+    const now = this.now();
+    return {
+      requests: limits.rpm === null ? null : this.counters.state(record, 'rpm', limits.rpm, now),
+      tokens: limits.tpm === null ? null : this.counters.state(record, 'tpm', limits.tpm, now),
+      concurrency: limits.concurrency === null ? null
+        : { limit: limits.concurrency, remaining: Math.max(0, limits.concurrency - (record < 0 ? 0 : this.table.count(record))) },
+    };
+  }
+}

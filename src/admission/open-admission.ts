@@ -1,0 +1,21 @@
+// Which gate the settings ask for. The client of the counting engine is loaded only where there is one.
+
+import type { Config } from '../config/settings.js';
+import type { Admission } from './admission.js';
+import { LocalAdmission } from './local-admission.js';
+import type { StoredMonth } from './month-use.js';
+import type { SharedOptions } from './shared/shared-admission.js';
+
+export interface OpenOptions extends Pick<SharedOptions, 'process' | 'thread' | 'tell' | 'called'> {
+  buffer: SharedArrayBuffer;
+  ledger?: Int32Array;
+  storedMonth: StoredMonth;
+}
+
+/** Rejects with StartError if the processes' counters cannot be reached. */
+export async function openAdmission({ limits, counters }: Pick<Config, 'limits' | 'counters'>, options: OpenOptions): Promise<Admission> {
+  const { url } = counters;
+  if (url === null) return new LocalAdmission(limits, options);
+  const { SharedAdmission } = await import('./shared/shared-admission.js');
+  return SharedAdmission.open(limits, { ...options, counters: { ...counters, url } });
+}

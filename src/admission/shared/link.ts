@@ -1,0 +1,191 @@
+// One connection to the engine that counts for several processes. A call is answered within a bound, or the link is down: it
+// is cut, everything that waits fails at once, and it is made anew until that succeeds. So nobody waits for an engine that is
+// slow for longer than the bound, and while the link is down nobody waits at all. Commands go and are answered in the order
+// of calls. Event-loop thread only.
+
+import { createHash } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { SCRIPTS, type ScriptName } from './scripts.js';
+
+/** A call that was not answered; whether it was carried out is not known. The message is for the log. */
+export class LinkDown extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = 'LinkDown';
+  }
+}
+
+export type CallOutcome = 'answered' | 'late' | 'failed';
+
+export interface LinkOptions {
+  /** redis://[user:password@]host[:port][/database], or rediss:// for TLS. */
+  url: string;
+  /** Bound of one call. */
+  timeoutMs: number;
+  /** Brings the engine up to date with this process; the link is up when it has. Its calls come before all others. */
+  attach(): Promise<void>;
+  /** The link that was up is up no more. */
+  lost(reason: string): void;
+  /** Told of every call. */
+  called?(script: ScriptName, outcome: CallOutcome, seconds: number): void;
+}
+
+/** To connect, and for the engine to say that it is ready. */
+const CONNECT_MS = 2_000;
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1_000;
+/** Calls that wait for an answer at once; more fail, and cut the link. */
+const MOST_WAITING = 100_000;
+
+const HASHES = Object.fromEntries(Object.entries(SCRIPTS).map(([name, text]) => [name, createHash('sha1').update(text).digest('hex')])) as Record<ScriptName, string>;
+
+export class RedisLink {
+  #redis: Redis | null = null;
+  #up = false;
+  #closed = false;
+  #reason = 'never connected';
+  readonly #waiting = new Set<(error: Error) => void>();
+  #dropped: () => void = () => undefined;
+  #closing: () => void = () => undefined;
+  readonly #close = new Promise<void>((resolve) => { this.#closing = resolve; });
+
+  constructor(private readonly options: LinkOptions) {}
+
+  /** Begins to connect, for as long as it is open. Resolves once it is up; rejects with LinkDown if it is not within `withinMs`. */
+  async open(withinMs: number): Promise<void> {
+    const up = new Promise<void>((resolve) => { void this.#keepConnected(resolve); });
+    const late = new AbortController();
+    await Promise.race([up, sleep(withinMs, undefined, { signal: late.signal }).then(() => { throw new LinkDown(this.#reason); })]).finally(() => late.abort());
+  }
+
+  /** Connected and attached. */
+  get up(): boolean {
+    return this.#up;
+  }
+
+  /** Calls are sent: up, or about to be. */
+  get connected(): boolean {
+    return this.#redis !== null;
+  }
+
+  /** Why it is down, or was last. */
+  get reason(): string {
+    return this.#reason;
+  }
+
+  /** Runs a script. Rejects with LinkDown. */
+  run(script: ScriptName, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    const redis = this.#redis;
+    if (redis === null) return Promise.reject(new LinkDown(this.#reason));
+    if (this.#waiting.size >= MOST_WAITING) {
+      this.#drop(redis, `${MOST_WAITING} calls wait for an answer`);
+      return Promise.reject(new LinkDown(this.#reason));
+    }
+    const began = performance.now();
+    return new Promise((resolve, reject) => {
+      const over = (outcome: CallOutcome): void => {
+        clearTimeout(timer);
+        this.#waiting.delete(fail);
+        this.options.called?.(script, outcome, (performance.now() - began) / 1000);
+      };
+      const fail = (error: Error): void => {
+        over('failed');
+        reject(error);
+      };
+      // A busy event loop comes to timers before it reads its sockets: an answer that is there by then is in time.
+      const timer = setTimeout(() => setImmediate(() => {
+        if (!this.#waiting.has(fail)) return;
+        over('late');
+        reject(new LinkDown(`no answer within ${this.options.timeoutMs} ms`));
+        this.#drop(redis, `no answer within ${this.options.timeoutMs} ms`);
+      }), this.options.timeoutMs);
+      this.#waiting.add(fail);
+      this.#send(redis, script, keys, args).then((answer) => {
+        if (!this.#waiting.has(fail)) return;
+        over('answered');
+        resolve(answer);
+      }, (error: Error) => {
+        if (!this.#waiting.has(fail)) return;
+        fail(new LinkDown(error.message));
+        this.#drop(redis, error.message);   // what it refuses (read only, no memory left, loading) it refuses of others too
+      });
+    });
+  }
+
+  /** Cuts it for good. */
+  async close(): Promise<void> {
+    if (this.#closed) return this.#close;
+    this.#closed = true;
+    this.#up = false;
+    if (this.#redis !== null) this.#drop(this.#redis, 'closed');
+    this.#closing();
+  }
+
+  async #send(redis: Redis, script: ScriptName, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    try {
+      return await redis.evalsha(HASHES[script], keys.length, ...keys, ...args);
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args);   // which it knows from then on
+    }
+  }
+
+  async #keepConnected(up: () => void): Promise<void> {
+    for (let pause = FIRST_PAUSE_MS; !this.#closed; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+      const dropped = new Promise<void>((resolve) => { this.#dropped = resolve; });
+      try {
+        const redis = await this.#connect();
+        await this.options.attach();
+        if (this.#redis === redis) {
+          this.#up = true;
+          pause = FIRST_PAUSE_MS;
+          up();
+          await dropped;
+        }
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error);
+        if (this.#redis === null) this.#reason = reason;
+        else this.#drop(this.#redis, reason);
+      }
+      if (!this.#closed) await Promise.race([sleep(pause, undefined, { ref: false }), this.#close]);
+    }
+  }
+
+  async #connect(): Promise<Redis> {
+    const redis = new Redis(this.options.url, {
+      lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false,
+      connectTimeout: CONNECT_MS, connectionName: 'monolith', disableClientInfo: true, protocol: 2,
+    });
+    let reason = 'the connection was closed';
+    redis.on('error', (error: Error) => { reason = error.message; });
+    redis.on('close', () => this.#drop(redis, reason));
+    const late = new AbortController();
+    try {
+      await Promise.race([redis.connect(), sleep(CONNECT_MS, undefined, { signal: late.signal }).then(() => { throw new LinkDown(`not ready within ${CONNECT_MS} ms`); })]);
+    } catch (error) {
+      redis.disconnect();
+      throw reason === 'the connection was closed' ? error : new LinkDown(reason);
+    } finally {
+      late.abort();
+    }
+    if (this.#closed) redis.disconnect();
+    this.#redis = redis;
+    return redis;
+  }
+
+  #drop(redis: Redis, reason: string): void {
+    if (this.#redis !== redis) return;
+    this.#redis = null;
+    this.#reason = reason;
+    const wasUp = this.#up;
+    this.#up = false;
+    redis.disconnect();
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const fail of waiting) fail(new LinkDown(reason));
+    if (wasUp && !this.#closed) this.options.lost(reason);
+    this.#dropped();
+  }
+}

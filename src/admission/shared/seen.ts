@@ -1,0 +1,43 @@
+// How a gate stood when the engine said so, and what has become of it since by time and by this reservation. Pure.
+
+import { bucketState } from '../counters.js';
+import type { Gate } from '../gates.js';
+import { rateLimitHeaders, tighter, type LimitState } from '../headers.js';
+import type { WireShape } from '../../errors.js';
+
+const MINUTE_US = 60_000_000;
+
+/** What the buckets miss in µs, what is unfinished, and how long requests take in ms. */
+export interface GateSeen { rpmUs: number; tpmUs: number; count: number; meanMs: number }
+
+/** Four values of each gate, as the scripts answer them. */
+export function readSeen(answer: readonly unknown[], from: number): GateSeen[] {
+  const seen: GateSeen[] = [];
+  for (let at = from; at + 3 < answer.length; at += 4) {
+    const [rpmUs, tpmUs, count, meanMs] = answer.slice(at, at + 4).map(Number) as [number, number, number, number];
+    seen.push({ rpmUs, tpmUs, count, meanMs });
+  }
+  return seen;
+}
+
+export const costUs = (amount: number, limit: number): number => (amount === limit ? MINUTE_US : amount / limit * MINUTE_US);
+
+/** Milliseconds until a bucket that misses so much holds `amount`; 0: it does. */
+export function waitMs(missingUs: number, amount: number, limit: number): number {
+  const over = missingUs + costUs(amount, limit) - MINUTE_US;
+  return over > 1 ? Math.max(1, over / 1000) : 0;   // what the script lets pass
+}
+
+/** `laterUs`: since it was seen. */
+export function stateOf({ limits }: Gate, seen: GateSeen, laterUs: number): LimitState {
+  const bucket = (limit: number | null, missingUs: number): LimitState['requests'] => (limit === null ? null : bucketState(limit, Math.max(0, missingUs - laterUs) * 1000));
+  return {
+    requests: bucket(limits.rpm, seen.rpmUs), tokens: bucket(limits.tpm, seen.tpmUs),
+    concurrency: limits.concurrency === null ? null : { limit: limits.concurrency, remaining: Math.max(0, limits.concurrency - seen.count) },
+  };
+}
+
+export function headersOf(gates: readonly Gate[], seen: readonly GateSeen[], laterUs: number, shape: WireShape): [string, string][] {
+  const [organization, key] = gates.map((gate, at) => stateOf(gate, seen[at] as GateSeen, laterUs));
+  return rateLimitHeaders(key === undefined ? organization as LimitState : tighter(organization as LimitState, key), shape, Date.now());
+}

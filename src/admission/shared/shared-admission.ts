@@ -1,0 +1,369 @@
+// The gate of several processes: what counts is in an engine that speaks the Redis protocol, one call to reserve and one to
+// settle, by the engine's clock alone. Each thread has a connection of its own. While the engine cannot be reached, what
+// `away` says holds: this process's part of every limit (own-share.ts), or nothing is admitted; never all of it.
+// Event-loop thread only.
+
+import { randomBytes } from 'node:crypto';
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { StartError } from '../../errors.js';
+import type { WireShape } from '../../errors.js';
+import type { Config } from '../../config/settings.js';
+import type { Admission, CountersHealth, Limited, LimitedOrganization, Reservation, ReserveRequest, Standing } from '../admission.js';
+import { Gates } from '../gates.js';
+import type { Gate } from '../gates.js';
+import type { Limits } from '../limits.js';
+import { monthName, monthNumber, type StoredMonth } from '../month-use.js';
+import { capUsed, nextPlaceMs, noPlace, promptTooLong, tooManyChoices, tooManyRequests, tooManyTokens, type HeadersOf } from '../refusals.js';
+import { SharedKeys } from './keys.js';
+import { Leases, type Lease, type Settlement } from './leases.js';
+import { LinkDown, RedisLink, type LinkOptions } from './link.js';
+import { OwnShare, unreachable } from './own-share.js';
+import { Processes } from './processes.js';
+import { SCRIPT_EPOCH_MS } from './scripts.js';
+import { costUs, headersOf, readSeen, stateOf, waitMs, type GateSeen } from './seen.js';
+
+export type CountersNews =
+  | { type: 'away'; reason: string; policy: 'share' | 'refuse'; processes: number }
+  | { type: 'back'; awayMs: number; processes: number };
+
+export interface SharedOptions {
+  /** Where the engine is, and what holds without it. */
+  counters: Config['counters'] & { url: string };
+  /** Of this process alone; its threads have the same. */
+  process: string;
+  /** Of this process. */
+  thread: number;
+  buffer: SharedArrayBuffer;
+  ledger?: Int32Array;
+  storedMonth: StoredMonth;
+  tell(news: CountersNews): void;
+  called?: LinkOptions['called'];
+}
+
+/** For the first connection of a start. */
+const START_MS = 5_000;
+/** The others have as long to come back to an engine that has forgotten them, before their parts are given to whoever asks. */
+const REUNION_MS = 2_000;
+const REUNION_LOOK_MS = 50;
+/** A month's count is kept beyond its end, for clocks that differ. */
+const MONTH_MS = 33 * 86_400_000;
+/** Buckets told of in one call. */
+const FLOORS_AT_ONCE = 250;
+/** Organizations whose tokens of a month wait for the engine. */
+const MOST_MONTHS = 100_000;
+/** Buckets remembered one by one; beyond that all are told of. */
+const MOST_TOUCHED = 131_072;
+
+export class SharedAdmission implements Admission {
+  readonly #gates: Gates;
+  readonly #keys: SharedKeys;
+  readonly #processes: Processes;
+  readonly #link: RedisLink;
+  readonly #leases: Leases;
+  readonly #own: OwnShare;
+  /** Keys of months and tokens used there while the engine could not be told. */
+  readonly #untold = new Map<string, number>();
+  readonly #beginning = new Map<string, Promise<void>>();
+  /** Buckets of what was admitted while the engine was away: it is told how they stand. */
+  readonly #touched = new Set<string>();
+  #beat: NodeJS.Timeout | null = null;
+  #renewing = false;
+  #awaySince: number | null = performance.now();
+  /** Of the engine's clock against this machine's, in ms. */
+  #ahead = 0;
+
+  /** Rejects with StartError if the engine cannot be reached: nobody knows then what part of the limits is this process's. */
+  static async open(settings: Config['limits'], options: SharedOptions): Promise<SharedAdmission> {
+    const admission = new SharedAdmission(settings, options);
+    try {
+      await admission.#link.open(START_MS);
+    } catch (error) {
+      await admission.#link.close();
+      throw new StartError(`counters.url: ${shown(options.counters.url)} cannot be used: ${error instanceof Error ? error.message : String(error)}`, error);
+    }
+    admission.#beat = setInterval(() => void admission.#renew(true), options.counters.lease_ms / 3).unref();
+    return admission;
+  }
+
+  private constructor(private readonly settings: Config['limits'], private readonly options: SharedOptions) {
+    const { counters, buffer, ledger, storedMonth } = options;
+    this.#gates = new Gates(settings);
+    this.#keys = new SharedKeys(counters.prefix);
+    this.#processes = new Processes(options.process);
+    this.#leases = new Leases(() => this.#link, `${options.process}${options.thread.toString(36)}-${randomBytes(3).toString('hex')}-`, counters.lease_ms);
+    this.#own = new OwnShare(settings, { processes: this.#processes, buffer, ledger, storedMonth, wall: () => this.#wall() });
+    this.#link = new RedisLink({
+      url: counters.url, timeoutMs: counters.timeout_ms, attach: () => this.#attach(), lost: (reason) => this.#lost(reason),
+      ...(options.called === undefined ? {} : { called: options.called }),
+    });
+  }
+
+  reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
+    return this.#link.up ? this.#reserveShared(request) : this.#reserveAway(request);
+  }
+
+  async headers(identity: Limited, model: string, shape: WireShape): Promise<[string, string][]> {
+    const gates = this.#gates.of(identity, model);
+    const seen = await this.#look(gates);
+    return seen === null ? this.#own.local.headers(identity, model, shape) : headersOf(gates, seen, 0, shape);
+  }
+
+  async standing(organization: LimitedOrganization, model: string): Promise<Standing> {
+    const gate = this.#gates.organization(organization, model);
+    const [seen] = await this.#look([gate]) ?? [];
+    return seen === undefined ? this.#own.local.standing(organization, model) : { state: stateOf(gate, seen, 0), unfinished: seen.count };
+  }
+
+  limitsOf(organization: LimitedOrganization, model: string): Limits {
+    return this.#gates.limitsOf(organization, model);
+  }
+
+  read(identity: Pick<Limited, 'keyId'>): void {
+    this.#own.local.read(identity);
+  }
+
+  connect(organizationId: string, limit: number): () => void {
+    return this.#own.local.connect(organizationId, limit);
+  }
+
+  leaveAll(ledger: Int32Array): void {
+    this.#own.local.leaveAll(ledger);
+  }
+
+  health(): CountersHealth {
+    return { state: this.#link.up ? 'shared' : 'away', policy: this.options.counters.away, processes: this.#processes.count };
+  }
+
+  async close(): Promise<void> {
+    if (this.#beat !== null) clearInterval(this.#beat);
+    if (this.#link.connected) {
+      try {
+        await this.#leases.settleAll();
+        if (this.options.thread === 0) await this.#link.run('leave', [this.#keys.processes], [this.options.process]);
+      } catch {
+        // Time does it: leases end.
+      }
+    }
+    await this.#link.close();
+  }
+
+  async #reserveShared(request: ReserveRequest, attempts = 3): Promise<Reservation> {
+    const { identity, model, n, promptTokens } = request;
+    const { organizationId, monthlyTokenCap: cap } = identity;
+    const gates = this.#gates.of(identity, model);
+    const wanted = this.#wanted(request);
+    const reserved = gates.map(({ limits: { tpm } }) => (tpm === null ? 0 : Math.min(wanted, tpm)));
+    const id = this.#leases.nextId();
+    const month = monthNumber(this.#wall());
+    const monthKey = this.#keys.month(organizationId, month);
+    let answer: unknown[];
+    try {
+      answer = await this.#link.run('reserve',
+        [this.#keys.processes, monthKey, ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])],
+        [id, n, this.options.counters.lease_ms, wanted, promptTokens.exact ? promptTokens.tokens : -1, cap ?? -1,
+          ...gates.flatMap(({ limits }) => [limits.concurrency ?? -1, limits.rpm ?? -1, limits.tpm ?? -1])]) as unknown[];
+    } catch (error) {
+      if (!(error instanceof LinkDown)) throw error;
+      this.#leases.doubt({ id, n, ...this.#settlement(gates, reserved, monthKey, { tokens: 0, refunded: true, tookMs: -1 }) });
+      return this.#reserveAway(request);
+    }
+    const [verdict, which, processes] = [String(answer[0]), Number(answer[1]), Number(answer[2])];
+    if (processes !== this.#processes.count) void this.#renew(false);
+    const seen = readSeen(answer, 4);
+    const at = performance.now();
+    const headers: HeadersOf = (shape) => headersOf(gates, seen, (performance.now() - at) * 1000, shape);
+    if (verdict === 'month' && attempts > 0) {
+      await this.#beginMonth(organizationId, month, monthKey);
+      return this.#reserveShared(request, attempts - 1);
+    }
+    if (verdict === 'month') throw unreachable('what this organization has used of its month is not known');
+    if (verdict === 'cap') throw capUsed(cap ?? 0, month, headers);
+    if (verdict !== 'admitted') throw this.#refusal(verdict, gates, which - 1, seen, request, wanted, headers);
+
+    const lease: Lease = { id, n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: true };
+    this.#leases.open(lease);
+    const mirrored = this.#own.mirror({ gates, seen, reserved, n, organizationId, monthUsed: cap === null ? null : Number(answer[3]) });
+    return this.#reservation(gates, reserved, lease, monthKey, headers, (end) => {
+      mirrored.leave(end);
+      gates.forEach(({ limits: { rpm, tpm } }, index) => {
+        const one = seen[index] as GateSeen;
+        one.count -= n;
+        if (end.refunded && rpm !== null) one.rpmUs -= costUs(1, rpm);
+        if (tpm !== null) one.tpmUs -= costUs((reserved[index] as number) - end.tokens, tpm);
+      });
+    });
+  }
+
+  /** By what `away` says. Throws or rejects with ApiError 429, 503. */
+  #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
+    if (this.options.counters.away === 'refuse') throw unreachable('this server admits nothing without them');
+    const { identity, model, n } = request;
+    const admitted = (own: Reservation): Reservation => {
+      const gates = this.#gates.of(identity, model);
+      const wanted = this.#wanted(request);
+      const reserved = gates.map(({ limits: { tpm } }) => (tpm === null ? 0 : Math.min(wanted, this.#processes.part(tpm))));
+      const lease: Lease = { id: this.#leases.nextId(), n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: false };
+      this.#leases.open(lease);
+      if (this.#touched.size < MOST_TOUCHED) for (const { key } of gates) this.#touched.add(this.#keys.bucket(key));
+      const monthKey = this.#keys.month(identity.organizationId, monthNumber(this.#wall()));
+      return this.#reservation(gates, reserved, lease, monthKey, (shape) => own.headers(shape), ({ tokens, refunded }) => (refunded ? own.refund() : own.settle(tokens)));
+    };
+    const own = this.#own.reserve(request);
+    return own instanceof Promise ? own.then(admitted) : admitted(own);
+  }
+
+  /** What ends once, here (`ended`) and with the engine. */
+  #reservation(gates: readonly Gate[], reserved: readonly number[], lease: Lease, monthKey: string, headers: HeadersOf, ended: (end: { tokens: number; refunded: boolean }) => void): Reservation {
+    const began = performance.now();
+    let open = true;
+    const end = (tokens: number, refunded: boolean): void => {
+      if (!open) return;
+      open = false;
+      ended({ tokens, refunded });
+      this.#leases.end(lease, this.#settlement(gates, reserved, monthKey, { tokens, refunded, tookMs: refunded ? -1 : Math.round(performance.now() - began) }));
+      if (!lease.told && tokens > 0 && this.#untold.size < MOST_MONTHS) this.#untold.set(monthKey, (this.#untold.get(monthKey) ?? 0) + tokens);
+    };
+    return { headers, settle: (tokens) => end(tokens, false), refund: () => end(0, true) };
+  }
+
+  #settlement(gates: readonly Gate[], reserved: readonly number[], monthKey: string, { tokens, refunded, tookMs }: { tokens: number; refunded: boolean; tookMs: number }): Omit<Settlement, 'id' | 'n'> {
+    return {
+      keys: [monthKey, ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])], tokens, tookMs,
+      gates: gates.flatMap(({ limits: { rpm, tpm } }, at) => [refunded ? rpm ?? -1 : -1, (reserved[at] as number) - tokens, tpm ?? -1]),
+    };
+  }
+
+  #wanted({ promptTokens, statedCap, modelMaximum, n }: ReserveRequest): number {
+    return promptTokens.tokens + n * (statedCap ?? Math.min(modelMaximum, this.settings.tpm_default_reservation));
+  }
+
+  #refusal(verdict: string, gates: readonly Gate[], which: number, seen: readonly GateSeen[], { model, n, promptTokens }: ReserveRequest, wanted: number, headers: HeadersOf): Error {
+    const { whose, limits } = gates[which] as Gate;
+    const { count, meanMs } = seen[which] as GateSeen;
+    const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
+    // Until all buckets hold the request, not only the one that refused it first.
+    const wait = Math.max(1, ...gates.flatMap(({ limits: their }, at) => {
+      const { rpmUs, tpmUs } = seen[at] as GateSeen;
+      return [their.rpm === null ? 0 : waitMs(rpmUs, 1, their.rpm), their.tpm === null ? 0 : waitMs(tpmUs, Math.min(wanted, their.tpm), their.tpm)];
+    }));
+    switch (verdict) {
+      case 'places': return n > places ? tooManyChoices(whose, n, places, headers) : noPlace(whose, model, places, nextPlaceMs(meanMs, count), headers);
+      case 'rpm': return tooManyRequests(whose, model, rpm, wait, headers);
+      case 'prompt': return promptTooLong(whose, model, promptTokens.tokens, tpm, headers);
+      case 'tpm': return tooManyTokens(whose, model, Math.min(wanted, tpm), tpm, wait, headers);
+      default: return new Error(`the counters' engine answered ${verdict}`);
+    }
+  }
+
+  /** Null: it cannot be said now. */
+  async #look(gates: readonly Gate[]): Promise<GateSeen[] | null> {
+    if (!this.#link.up) return null;
+    try {
+      return readSeen(await this.#link.run('look', gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]), []) as unknown[], 0);
+    } catch (error) {
+      if (error instanceof LinkDown) return null;
+      throw error;
+    }
+  }
+
+  /** Once for all requests that wait for it here. What is settled meanwhile is counted already. */
+  #beginMonth(organizationId: string, month: number, key: string): Promise<void> {
+    let begun = this.#beginning.get(key);
+    if (begun === undefined) {
+      begun = (async () => {
+        try {
+          await this.#link.run('claim_month', [key], [MONTH_MS]);
+          const stored = Math.round(await this.options.storedMonth(organizationId, monthName(month)));
+          await this.#link.run('begin_month', [key], [stored]);
+        } catch (error) {
+          if (!(error instanceof LinkDown)) throw error;   // who waits asks again, and is told then
+        }
+      })().finally(() => this.#beginning.delete(key));
+      this.#beginning.set(key, begun);
+    }
+    return begun;
+  }
+
+  #wall(): number {
+    return Date.now() + this.#ahead;
+  }
+
+  async #join(): Promise<{ fresh: boolean; all: string[] }> {
+    const [now, fresh, ...all] = await this.#link.run('join', [this.#keys.processes], [this.options.process, this.options.counters.lease_ms]) as [string, number, ...string[]];
+    this.#ahead = SCRIPT_EPOCH_MS + Number(now) / 1000 - Date.now();
+    return { fresh: fresh === 1, all };
+  }
+
+  /** Now and then: this process, and with `leases` what it has admitted, last for another lease. */
+  async #renew(leases: boolean): Promise<void> {
+    if (this.#renewing || !this.#link.up) return;
+    this.#renewing = true;
+    try {
+      const { all } = await this.#join();
+      this.#processes.see(all);
+      if (leases) await this.#leases.renew();
+    } catch {
+      // The link is down: it says so itself.
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  /** Until it is done this process takes its part as it was: what is seen of the others counts afterwards. */
+  async #attach(): Promise<void> {
+    const before = this.#processes.count;
+    let { fresh, all } = await this.#join();
+    // An engine that does not know this process has forgotten what there was, or gave it up: it is told all that was seen.
+    await this.#tellAll(fresh);
+    for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until;) {
+      await sleep(REUNION_LOOK_MS);
+      ({ all } = await this.#join());
+    }
+    await this.#tellAll(false);
+    this.#processes.see(all);
+    this.#own.over();
+    if (this.#awaySince !== null && this.#beat !== null) this.options.tell({ type: 'back', awayMs: Math.round(performance.now() - this.#awaySince), processes: all.length });
+    this.#awaySince = null;
+    setImmediate(() => void this.#renew(true));   // what was admitted in the last moment
+  }
+
+  /** What the engine may not know: buckets (`every`: all that are not full, else those that this process took from alone), leases, ends. */
+  async #tellAll(every: boolean): Promise<void> {
+    const ahead: [string, number, number][] = [];
+    if (every || this.#touched.size > 0) {
+      const all = every || this.#touched.size >= MOST_TOUCHED;
+      this.#own.forEachAhead((key, rpmUs, tpmUs) => {
+        const name = this.#keys.bucket(key);
+        if (all || this.#touched.has(name)) ahead.push([name, rpmUs, tpmUs]);
+      });
+    }
+    this.#touched.clear();
+    for (let at = 0; at < ahead.length; at += FLOORS_AT_ONCE) {
+      const some = ahead.slice(at, at + FLOORS_AT_ONCE);
+      await this.#link.run('floor', some.map(([name]) => name), some.flatMap(([, rpmUs, tpmUs]) => [rpmUs.toFixed(3), tpmUs.toFixed(3)]));
+    }
+    await this.#leases.renew();
+    await this.#leases.settleAll();
+    while (this.#untold.size > 0) {
+      const some = [...this.#untold].slice(0, FLOORS_AT_ONCE);
+      await this.#link.run('add_months', some.map(([key]) => key), some.map(([, tokens]) => tokens));
+      for (const [key, tokens] of some) {
+        const left = (this.#untold.get(key) ?? 0) - tokens;
+        if (left > 0) this.#untold.set(key, left);
+        else this.#untold.delete(key);
+      }
+    }
+  }
+
+  #lost(reason: string): void {
+    this.#awaySince = performance.now();
+    this.options.tell({ type: 'away', reason, policy: this.options.counters.away, processes: this.#processes.count });
+  }
+}
+
+/** Without what only the operator knows. */
+function shown(url: string): string {
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}

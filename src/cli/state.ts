@@ -1,0 +1,38 @@
+// monolith state: brings what one server has in its data folder into the database that several servers share.
+
+import { loadConfig } from '../config/load.js';
+import { importFolder } from '../service/lmdb-import.js';
+import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
+
+const HELP = `
+Usage: monolith state import --from FOLDER --state postgres://USER:PASSWORD@HOST/NAME
+
+Brings users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets
+of a data folder into an empty database; a second run goes on where one was cut off. All of it is read back and
+compared at the end. The folder is not written to. Stop the server that runs on it, if one does: what it does
+after the import has begun stays behind. Stored responses stay behind too. More: docs/data.md.
+`;
+
+const FLAGS = { '--from': true };
+
+export async function state(argv: string[]): Promise<number> {
+  if (askedForHelp(argv, HELP)) return 0;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { values, words: [action, ...others] } = ownFlags(rest, FLAGS);
+  noWords(others);
+  if (action !== 'import') throw new UsageError(`state: expected import${action === undefined ? '' : `, not "${action}"`}`);
+  const from = values.get('--from');
+  const { url } = config.state;
+  if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data folder');
+  if (url === null) throw new UsageError('state: import needs --state postgres://…, where to');
+  const stop = new AbortController();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
+  const { parts, responses } = await importFolder({
+    from, state: { ...config.state, url }, signal: stop.signal,
+    told: (part, rows) => { if (process.stderr.isTTY) process.stderr.write(`\r${part}: ${rows}\u001b[K`); },
+  });
+  if (process.stderr.isTTY) process.stderr.write('\r\u001b[K');
+  process.stdout.write(table([['PART', 'ROWS', 'SHA-256'], ...parts.map(({ part, rows, hash }) => [part, String(rows), hash.slice(0, 16)])]));
+  process.stdout.write(`All of it is in the database as it is in ${from}.${responses === 0 ? '' : ` Stored responses were not brought over: ${responses} stay in the folder.`}\n`);
+  return 0;
+}

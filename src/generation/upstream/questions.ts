@@ -1,0 +1,89 @@
+// What a server elsewhere tells of a model when it is asked: how much its context holds, how many tokens a prompt has. All of it
+// is what servers happen to offer: an answer that is not understood is none, and nothing depends on there being one. Requests are
+// bounded in time and size, count towards no limit, and blame nobody. Event-loop thread only.
+//
+//   context   GET /v1/models (vLLM, SGLang, Monolith, routers), GET /props (llama-server)
+//   count     POST /tokenize (vLLM, Monolith), /apply-template and /tokenize (llama-server), /messages/count_tokens, /responses/input_tokens
+import type { GenerationRequest } from '../types.js';
+import { given, listIn, numberIn, objectIn, textIn, type Body, type Json } from './apis/api.js';
+import type { Server } from './server.js';
+
+const MAX_ANSWER = 4 << 20;
+const WAIT_MS = 3_000;
+/** As servers name it, beside a model. */
+const CONTEXT_FIELDS = ['max_model_len', 'context_length', 'context_window', 'max_context_length'] as const;
+
+const isContext = (tokens: number | undefined): tokens is number => tokens !== undefined && Number.isSafeInteger(tokens) && tokens > 0 && tokens < 2 ** 31;
+
+/** How many tokens the context of its model holds; null: it does not say. */
+export async function contextOf(server: Server): Promise<number | null> {
+  const name = server.settings.model ?? server.model;
+  const models = listIn(objectIn(await ask(server, 'GET', `${server.path}/models`))['data']).map(objectIn);
+  const model = models.find(({ id }) => id === name) ?? (models.length === 1 ? models[0] : undefined);
+  const told = CONTEXT_FIELDS.map((field) => numberIn(model?.[field])).find(isContext);
+  if (told !== undefined) return told;
+  // llama-server names none there but what the model was trained with.
+  const { default_generation_settings: settings } = objectIn(await ask(server, 'GET', `${rootOf(server)}/props`));
+  const tokens = numberIn(objectIn(settings)['n_ctx']);
+  return isContext(tokens) ? tokens : null;
+}
+
+/** How many tokens a prompt has, as the server counts them; null: it does not say. `body`: as it would be asked for an answer. */
+export async function countOf(server: Server, body: Body, { raw }: GenerationRequest): Promise<number | null> {
+  const model = server.settings.model ?? server.model;
+  if (raw !== undefined) return raw.kind === 'text' && raw.suffix == null ? tokensIn(await ask(server, 'POST', `${rootOf(server)}/tokenize`, { model, prompt: raw.text })) : null;
+  switch (server.settings.api) {
+    case 'messages': {
+      const { messages, system, tools, tool_choice, thinking } = body;
+      return wholeIn(objectIn(await ask(server, 'POST', `${server.path}/messages/count_tokens`, given({ model, messages, system, tools, tool_choice, thinking })))['input_tokens']);
+    }
+    case 'responses': {
+      const { input, instructions, tools, tool_choice, text, reasoning } = body;
+      return wholeIn(objectIn(await ask(server, 'POST', `${server.path}/responses/input_tokens`, given({ model, input, instructions, tools, tool_choice, text, reasoning })))['input_tokens']);
+    }
+    case 'completions': return null;
+    default: return countOfChat(server, model, body);
+  }
+}
+
+async function countOfChat(server: Server, model: string, { messages, tools, tool_choice, chat_template_kwargs, reasoning_effort }: Body): Promise<number | null> {
+  const root = rootOf(server);
+  const asked = given({ model, messages, tools, tool_choice, chat_template_kwargs, reasoning_effort, add_generation_prompt: true });
+  const answer = await ask(server, 'POST', `${root}/tokenize`, asked);
+  if (answer === null) return null;
+  const count = tokensIn(answer);
+  if (count !== null) return count;
+  const prompt = textIn(objectIn(await ask(server, 'POST', `${root}/apply-template`, given({ messages, tools, chat_template_kwargs })))['prompt']);
+  return prompt === '' ? null : tokensIn(await ask(server, 'POST', `${root}/tokenize`, { content: prompt, add_special: true, parse_special: true }));
+}
+
+/** Of an answer to /tokenize. A prompt without tokens is one that was not understood. */
+function tokensIn(answer: unknown): number | null {
+  const { count, tokens } = objectIn(answer);
+  return wholeIn(count) ?? wholeIn(listIn(tokens).length);
+}
+
+const wholeIn = (value: unknown): number | null => (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null);
+
+/** Its address without the version. */
+const rootOf = (server: Server): string => server.path.replace(/\/v\d+$/, '');
+
+/** A JSON answer of status 200; null: there is none. */
+async function ask(server: Server, method: 'GET' | 'POST', path: string, body?: Body): Promise<Json | null> {
+  try {
+    const answer = await server.pool.request({
+      path, method, headers: { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...server.headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }), signal: AbortSignal.timeout(WAIT_MS),
+    });
+    const parts: Buffer[] = [];
+    let bytes = 0;
+    for await (const part of answer.body as AsyncIterable<Buffer>) {
+      bytes += part.length;
+      if (bytes > MAX_ANSWER) return null;   // leaving the loop ends the connection
+      parts.push(part);
+    }
+    return answer.statusCode === 200 ? objectIn(JSON.parse(Buffer.concat(parts).toString('utf8'))) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,42 @@
+// Stores in the database that several servers share.
+
+import type { AccountChanges } from '../accounts/changes.js';
+import { ChangeFeed } from '../accounts/postgres/change-feed.js';
+import { PostgresDirectory } from '../accounts/postgres/directory.js';
+import type { Config } from '../config/settings.js';
+import { PostgresEngineSettings } from '../operator/postgres/engine-settings.js';
+import { PostgresModelSettings } from '../operator/postgres/model-settings.js';
+import { PostgresServedModels } from '../operator/postgres/served-models.js';
+import { PostgresRequestLog } from '../requests/postgres/request-log.js';
+import { PostgresSavedStore } from '../saved/postgres/saved-store.js';
+import { PostgresSealerState } from '../sealing/postgres/sealer-state.js';
+import type { SharedDatabase } from '../storage/postgres/shared-database.js';
+import type { Log } from '../telemetry/types.js';
+import { PostgresBudgetStore } from '../usage/postgres/budget-store.js';
+import { PostgresPriceStore } from '../usage/postgres/price-store.js';
+import { PostgresUsageStore } from '../usage/postgres/usage-store.js';
+import type { UndoStack } from './undo-stack.js';
+import type { SharableStores } from './stores.js';
+
+/** In the shared database: what other servers change is heard of. */
+export async function databaseStores({ database, listen }: Pick<SharedDatabase, 'database' | 'listen'>, { away_s: awayS }: Pick<Config['state'], 'away_s'>, changes: AccountChanges, log: Log, undo: UndoStack): Promise<SharableStores> {
+  const directory = new PostgresDirectory(database, changes);
+  undo.add(() => directory.close());
+  const feed = new ChangeFeed(database, {
+    awayMs: awayS * 1000,
+    onChange: (organizationId) => changes.hear(organizationId),
+    onAway: (err) => {
+      if (err === null) log.info({}, 'the shared database is there again');
+      else log.error({ err, away_s: awayS }, 'the shared database is away: known keys go on for a while, others get 503');
+    },
+  });
+  undo.add(listen((message) => feed.hear(message), () => void feed.look()));
+  undo.add(() => feed.close());
+  await feed.open();
+  const { work } = directory;
+  return {
+    directory, trust: feed, usage: new PostgresUsageStore(database), requests: new PostgresRequestLog(database), saved: new PostgresSavedStore(work),
+    prices: new PostgresPriceStore(work), budgets: new PostgresBudgetStore(work), modelSettings: new PostgresModelSettings(work),
+    engineSettings: new PostgresEngineSettings(work), served: new PostgresServedModels(work), sealer: new PostgresSealerState(database),
+  };
+}

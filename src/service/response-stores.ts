@@ -1,0 +1,48 @@
+// Responses stored in the database that several servers share, with the bus that carries what is about them; in the data
+// folder: lmdb-responses.ts.
+
+import type { Config } from '../config/settings.js';
+import type { ThreadBus } from '../shared/bus.js';
+import { openPostgresResponses } from '../storage/postgres/open-response-store.js';
+import { ProcessBus } from '../storage/postgres/process-bus.js';
+import { ProcessLease } from '../storage/postgres/process-lease.js';
+import type { SharedDatabase } from '../storage/postgres/shared-database.js';
+import type { ResponseStore } from '../storage/response-store.js';
+import type { Log } from '../telemetry/types.js';
+import type { UndoStack } from './undo-stack.js';
+
+/** How often it is looked for background responses of processes that are gone. */
+const LOOK_MS = 2_500;
+
+export interface Responses {
+  readonly responses: ResponseStore;
+  /** To all who answer requests on these responses. */
+  readonly bus: ThreadBus;
+  /** Calls `end` now and then, where other processes may leave background responses behind. Never both at once. */
+  watch(end: () => Promise<void>): void;
+}
+
+export interface Opening { bus: ThreadBus; settings: Config['responses']; primary: boolean; log: Log; undo: UndoStack }
+
+/** Rejects with ApiError 503 if the database has gone meanwhile. */
+export async function databaseResponses(shared: SharedDatabase, { bus: threads, settings, primary, log, undo }: Opening): Promise<Responses> {
+  const lease = await ProcessLease.open(shared.database);
+  undo.add(() => lease.close());
+  const bus = new ProcessBus(threads, shared, shared.database, lease.id);
+  undo.add(() => bus.close());
+  const responses = openPostgresResponses(shared.database, lease, settings, { sweeps: primary, onError: (err) => log.error({ err }, 'sweeping stored responses failed') });
+  undo.add(() => responses.close());
+  const watch: Responses['watch'] = (end) => {
+    let ending: Promise<void> | null = null;
+    const timer = setInterval(() => {
+      // A database that was away for all has ended all leases: who comes back first must not end what others go on with.
+      if (ending !== null || !lease.isSteady) return;
+      ending = end().catch((err: unknown) => log.error({ err }, 'responses of a process that is gone could not be marked failed')).finally(() => { ending = null; });
+    }, LOOK_MS).unref();
+    undo.add(async () => {
+      clearInterval(timer);
+      await ending;
+    });
+  };
+  return { responses, bus, watch };
+}

@@ -1,0 +1,42 @@
+// Batches that add to sums are written once, also when the connection was lost before anybody heard of their commit. Each
+// has an id in `written_batches`, committed with it; of one whose end is unknown the id is taken before the next batch
+// is written: if it is there, its entries are left out, and if not, it can never be committed any more. Event-loop thread
+// only; one batch at a time (BatchWriter).
+
+import { randomUUID } from 'node:crypto';
+import { ApiError } from '../../errors.js';
+import type { Database, Queryable } from './database.js';
+
+/** What is written again comes within minutes. */
+const KEPT_MS = 24 * 3_600_000;
+
+export class BatchOnce<T> {
+  #unknown: { id: string; entries: ReadonlySet<T> }[] = [];
+
+  constructor(private readonly database: Database, private readonly now: () => number = Date.now) {}
+
+  /** `work` gets those of `entries` that are not there yet; within one transaction, which may run again. */
+  async write(entries: readonly T[], work: (sql: Queryable, entries: readonly T[]) => Promise<void>): Promise<void> {
+    const id = randomUUID();
+    try {
+      await this.database.transaction(async (sql) => {
+        const written = new Set<T>();
+        for (const earlier of this.#unknown) {
+          if (await sql.execute('INSERT INTO written_batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING', [earlier.id, this.now()]) === 0) {
+            for (const entry of earlier.entries) written.add(entry);
+          }
+        }
+        await sql.execute('INSERT INTO written_batches (id, at) VALUES ($1, $2)', [id, this.now()]);
+        await work(sql, entries.filter((entry) => !written.has(entry)));
+      });
+      this.#unknown = [];
+    } catch (error) {
+      if (error instanceof ApiError) this.#unknown.push({ id, entries: new Set(entries) });
+      throw error;
+    }
+  }
+
+  async sweep(): Promise<void> {
+    await this.database.execute('DELETE FROM written_batches WHERE at < $1', [this.now() - KEPT_MS]);
+  }
+}

@@ -1,0 +1,32 @@
+// What operators and owners set while the server runs, a document each, by kind and name; and what people save of the
+// playground, sealed.
+
+import type { Migration } from './migration.js';
+
+export const settings: Migration = {
+  what: 'settings, prices, budgets, saved presets',
+  statements: [
+    `CREATE TABLE settings (
+      kind text COLLATE "C" NOT NULL,
+      name text COLLATE "C" NOT NULL,
+      value json NOT NULL,
+      PRIMARY KEY (kind, name)
+    )`,
+    // One row: who changes a setting outside of the units of work on accounts locks it.
+    'CREATE TABLE settings_lock (one boolean PRIMARY KEY DEFAULT true CHECK (one))',
+    'INSERT INTO settings_lock DEFAULT VALUES',
+    `CREATE TABLE saved (
+      organization_id text COLLATE "C" NOT NULL,
+      id text COLLATE "C" NOT NULL,
+      user_id text COLLATE "C" NOT NULL,
+      kind text NOT NULL,
+      sealed_name text NOT NULL,
+      shared boolean NOT NULL,
+      created_at bigint NOT NULL,
+      expires_at bigint,
+      sealed_content text NOT NULL,
+      PRIMARY KEY (organization_id, id)
+    )`,
+    'CREATE INDEX saved_by_user ON saved (user_id, organization_id)',
+  ],
+};

@@ -1,0 +1,13 @@
+// How far the content of a data folder has been brought over: `monolith state import`.
+
+import type { Migration } from './migration.js';
+
+export const imports: Migration = {
+  what: 'imports of data folders',
+  statements: [
+    `CREATE TABLE imports (
+      part text COLLATE "C" PRIMARY KEY,
+      rows bigint NOT NULL
+    )`,
+  ],
+};

@@ -1,0 +1,11 @@
+// The steps in their order: the first brings version 1. Add at the end; never change or move one that was released.
+
+import { processes } from './001-processes.js';
+import { responses } from './002-responses.js';
+import { accounts } from './003-accounts.js';
+import { settings } from './004-settings.js';
+import { usage } from './005-usage.js';
+import { imports } from './006-imports.js';
+import type { Migration } from './migration.js';
+
+export const MIGRATIONS: readonly Migration[] = [processes, responses, accounts, settings, usage, imports];

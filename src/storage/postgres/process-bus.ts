@@ -1,0 +1,189 @@
+// The bus of one answering thread, carried on to the threads of other processes: by notifications of the database that
+// they share. Only what is about stored responses crosses; the rest stays within the process. A notification may be lost:
+// what was asked is asked again until it is answered, and who follows a log looks at it by itself now and then.
+// Event-loop thread only.
+
+import { performance } from 'node:perf_hooks';
+import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
+import type { Database } from './database.js';
+import { MAX_MESSAGE_BYTES } from './notifications.js';
+import { ALIVE } from './process-lease.js';
+import type { SharedDatabase } from './shared-database.js';
+
+type Message<T extends Topic> = BusTopics[T]['message'];
+type Answer<T extends Topic> = BusTopics[T]['answer'];
+type Listener = (message: never) => unknown;
+type Logged = BusTopics['response.logged']['message'];
+
+/** Those that other processes are asked. */
+const ASKED: ReadonlySet<Topic> = new Set(['response.cancel', 'response.running']);
+const PREFIX = 'bus ';
+const TIMEOUT_MS = 1_000;
+/** Until there is an answer, it is asked again. */
+const AGAIN_MS = 300;
+/** What has grown within so long is told together. */
+const GATHER_MS = 40;
+const IDS = 100;
+/** Answers are kept for who asks again. */
+const KEPT_MS = 30_000;
+
+/** What crosses. `n` belongs to who asks. */
+type Crossing =
+  | { kind: 'logged'; from: string; messages: readonly Logged[] }
+  | { kind: 'ask'; from: string; n: number; topic: 'response.cancel' | 'response.running'; message: unknown }
+  | { kind: 'answer'; from: string; to: string; n: number; answers: readonly unknown[] };
+
+interface Asked { answers: Map<string, readonly unknown[]>; look: () => void }
+
+const OTHERS = `SELECT id FROM processes WHERE id IN (${ALIVE}) AND id <> $1`;
+
+export class ProcessBus implements ThreadBus {
+  readonly #listeners = new Map<Topic, Set<Listener>>();
+  readonly #asked = new Map<number, Asked>();
+  readonly #answered = new Map<string, Promise<readonly unknown[]>>();
+  readonly #grown = new Set<string>();
+  #gathering: NodeJS.Timeout | null = null;
+  #asks = 0;
+  readonly #stop: () => void;
+
+  /** `me`: the lease of this thread. */
+  constructor(private readonly inner: ThreadBus, private readonly shared: Pick<SharedDatabase, 'listen' | 'tell'>, private readonly database: Database, private readonly me: string) {
+    this.#stop = shared.listen((text) => this.#hear(text));
+  }
+
+  get index(): number {
+    return this.inner.index;
+  }
+
+  get threads(): number {
+    return this.inner.threads;
+  }
+
+  readonly alone = false;
+
+  publish<T extends Topic>(topic: T, message: Message<T>): void {
+    this.inner.publish(topic, message);
+    if (topic === 'response.logged') this.#logged(message as Logged);
+  }
+
+  async ask<T extends Topic>(topic: T, message: Message<T>, timeoutMs = TIMEOUT_MS): Promise<Answer<T>[]> {
+    if (!ASKED.has(topic)) return this.inner.ask(topic, message, timeoutMs);
+    const within = this.inner.ask(topic, message, timeoutMs);
+    const others = this.#askOthers(topic as 'response.cancel', message as Message<'response.cancel'>, timeoutMs) as Promise<Answer<T>[]>;
+    // Of those who are asked one has it: then nobody waits for the others.
+    const first = await Promise.race([within, others]);
+    if ((first as unknown[]).includes(true)) return first;
+    return [...await within, ...await others];
+  }
+
+  on<T extends Topic>(topic: T, listener: (message: Message<T>) => Answer<T> | Promise<Answer<T>>): () => void {
+    const stop = this.inner.on(topic, listener);
+    const listeners = this.#listeners.get(topic) ?? new Set();
+    this.#listeners.set(topic, listeners);
+    listeners.add(listener);
+    return () => {
+      stop();
+      listeners.delete(listener);
+    };
+  }
+
+  /** The inner one goes on. */
+  close(): void {
+    this.#stop();
+    if (this.#gathering !== null) clearTimeout(this.#gathering);
+    for (const { look } of this.#asked.values()) look();
+    this.#listeners.clear();
+  }
+
+  #tell(crossing: Crossing): void {
+    void this.shared.tell(`${PREFIX}${JSON.stringify(crossing)}`);
+  }
+
+  #logged(message: Logged): void {
+    if (message.ended) {
+      this.#tellGrown();
+      const told: Crossing = { kind: 'logged', from: this.me, messages: [message] };
+      const fits = Buffer.byteLength(JSON.stringify(told)) + PREFIX.length <= MAX_MESSAGE_BYTES;
+      this.#tell(fits ? told : { ...told, messages: [{ id: message.id, ended: true }] });
+      return;
+    }
+    this.#grown.add(message.id);
+    this.#gathering ??= setTimeout(() => this.#tellGrown(), GATHER_MS).unref();
+  }
+
+  #tellGrown(): void {
+    if (this.#gathering !== null) clearTimeout(this.#gathering);
+    this.#gathering = null;
+    const ids = [...this.#grown];
+    this.#grown.clear();
+    for (let at = 0; at < ids.length; at += IDS) this.#tell({ kind: 'logged', from: this.me, messages: ids.slice(at, at + IDS).map((id) => ({ id, ended: false })) });
+  }
+
+  /** Again and again, until one says yes, all that are there have answered, or the time is over. Never rejects. */
+  async #askOthers(topic: 'response.cancel' | 'response.running', message: unknown, timeoutMs: number): Promise<unknown[]> {
+    const n = ++this.#asks;
+    const end = performance.now() + timeoutMs;
+    const answers = new Map<string, readonly unknown[]>();
+    const said = (): unknown[] => [...answers.values()].flat();
+    try {
+      while (performance.now() < end) {
+        const others = (await this.database.query<{ id: string }>(OTHERS, [this.me])).map(({ id }) => id);
+        if (others.every((id) => answers.has(id))) break;
+        const looked = new Promise<void>((done) => {
+          const timer = setTimeout(done, Math.min(AGAIN_MS, Math.max(1, end - performance.now())));
+          this.#asked.set(n, { answers, look: () => {
+            if (!said().includes(true) && !others.every((id) => answers.has(id))) return;
+            clearTimeout(timer);
+            done();
+          } });
+        });
+        this.#tell({ kind: 'ask', from: this.me, n, topic, message });
+        await looked;
+        if (said().includes(true)) break;
+      }
+    } catch {
+      // the database is away: nobody can be asked
+    }
+    this.#asked.delete(n);
+    return said();
+  }
+
+  #hear(text: string): void {
+    if (!text.startsWith(PREFIX)) return;
+    let crossing: Crossing;
+    try {
+      crossing = JSON.parse(text.slice(PREFIX.length)) as Crossing;
+    } catch {
+      return;   // whoever can write to the database can notify
+    }
+    if (crossing.from === this.me) return;
+    if (crossing.kind === 'answer') {
+      const asked = crossing.to === this.me ? this.#asked.get(crossing.n) : undefined;
+      asked?.answers.set(crossing.from, crossing.answers);
+      asked?.look();
+    } else if (crossing.kind === 'logged') {
+      for (const message of crossing.messages) void this.#answers('response.logged', message);
+    } else if (ASKED.has(crossing.topic)) {
+      void this.#answer(crossing);
+    }
+  }
+
+  async #answer({ from, n, topic, message }: Extract<Crossing, { kind: 'ask' }>): Promise<void> {
+    const key = `${from} ${n}`;
+    let answers = this.#answered.get(key);
+    if (answers === undefined) {
+      this.#answered.set(key, answers = this.#answers(topic, message));
+      setTimeout(() => this.#answered.delete(key), KEPT_MS).unref();
+    }
+    this.#tell({ kind: 'answer', from: this.me, to: from, n, answers: await answers });
+  }
+
+  /** The last listener's answer, as a list of one; [] if nobody listens or it failed. Never rejects. */
+  async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
+    let last: Promise<readonly unknown[]> = Promise.resolve([]);
+    for (const listener of [...this.#listeners.get(topic) ?? []]) {
+      last = (async () => [await listener(message as never)])().catch(() => []);
+    }
+    return last;
+  }
+}

@@ -1,0 +1,85 @@
+// How the items of a stored response are laid down, whatever they are kept in: what is written of each, in pages, and
+// what one is found by. Pure.
+
+import { createHash } from 'node:crypto';
+import { itemSize } from './response-size.js';
+import type { ResponseRecord, StoredItem } from './response-store.js';
+
+export interface ItemRow {
+  id: string;
+  item: Readonly<Record<string, unknown>>;
+  images: number;
+  /** See StoredItem. */
+  repeats?: true;
+}
+export interface OutputRow {
+  items: ItemRow[];
+  /** What the resource shows as output, where that is not the very items. */
+  shown: unknown[] | null;
+}
+
+export type Place = 'input' | 'output';
+
+const PAGE_ITEMS = 32;
+/** By itemSize(); an item that is larger has a page of its own. */
+const PAGE_SIZE = 8_192;
+
+export interface ItemPage { first: number; rows: ItemRow[] }
+
+/** The pages of an input; at least one, so that an input without items is there all the same. */
+export function pages(rows: readonly ItemRow[]): ItemPage[] {
+  let page: ItemPage = { first: 0, rows: [] };
+  const all = [page];
+  let size = 0;
+  for (const [index, row] of rows.entries()) {
+    const own = itemSize(row.item);
+    if (page.rows.length > 0 && (page.rows.length === PAGE_ITEMS || size + own > PAGE_SIZE)) {
+      page = { first: index, rows: [] };
+      all.push(page);
+      size = 0;
+    }
+    page.rows.push(row);
+    size += own;
+  }
+  return all;
+}
+
+const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
+
+/** Clients choose item ids: what is unusual or long goes by its digest. */
+export const itemKey = (itemId: string): string =>
+  PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
+
+/** What rows count towards the length of a chain. */
+export const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number => rows.reduce((size, { item }) => size + itemSize(item), 0);
+
+export const itemRows = (items: readonly StoredItem[]): ItemRow[] =>
+  items.map(({ id, item, images = [], repeats = false }) => ({
+    id, item: images.length === 0 ? item : withoutImageData(item), images: images.length, ...(repeats ? { repeats } : {}),
+  }));
+
+/** The resource's output need not be written twice where it is the very items. */
+export function outputRow(record: ResponseRecord): OutputRow {
+  const { output } = record.resource;
+  const shown = Array.isArray(output) ? (output as unknown[]) : [];
+  const same = shown.length === record.output.length && record.output.every(({ item }, index) => shown[index] === item);
+  return { items: itemRows(record.output), shown: same ? null : shown };
+}
+
+/** The lists of an item that may hold image parts. */
+const IMAGE_LISTS = ['content', 'output'] as const;
+
+/** Data URLs of images cut down to what comes before the data: the bytes are stored beside the item. */
+function withoutImageData(item: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const copy: Record<string, unknown> = { ...item };
+  for (const list of IMAGE_LISTS) {
+    const parts = item[list];
+    if (!Array.isArray(parts)) continue;
+    copy[list] = parts.map((part: unknown) => {
+      if (typeof part !== 'object' || part === null || !('image_url' in part) || typeof part.image_url !== 'string') return part;
+      const comma = part.image_url.startsWith('data:') ? part.image_url.indexOf(',') : -1;
+      return comma < 0 ? part : { ...part, image_url: part.image_url.slice(0, comma + 1) };
+    });
+  }
+  return copy;
+}

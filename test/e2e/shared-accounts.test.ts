@@ -1,0 +1,149 @@
+// Two servers on one PostgreSQL and one Redis, each a process of its own: keys, organizations, sessions and settings of one are the
+// other's within a second, whatever becomes of notifications; usage adds up exactly; and what goes on while the database
+// is away.
+import { spawnSync } from 'node:child_process';
+import t from 'tap';
+import type { ApiKeyObject, LoginAnswer, Me, RecoveryCodes, SecondFactorProposal, UsageRowObject } from '../../src/wire/dashboard.js';
+import { dashboardClient, PASSWORD, refusal, type DashboardClient } from '../support/dashboard-client.js';
+import { codeOf } from '../support/one-time-codes.js';
+import { leaveOutIf } from '../support/needed-programs.js';
+import { startPostgres, withoutPostgres } from '../support/postgres.js';
+import { startRedis, withoutRedis } from '../support/redis.js';
+import { startScripted } from '../support/script-model.js';
+import { eventually, main } from './monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+const AWAY_S = 6;
+leaveOutIf(t, withoutPostgres, withoutRedis);
+const postgres = await startPostgres();
+t.teardown(() => postgres.close());
+const redis = await startRedis();
+t.teardown(() => redis.stop());
+const state = postgres.url;
+const start = (): ReturnType<typeof startScripted> => startScripted({ models: ['hal-1.0'], args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S)], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
+const a = await start();
+t.teardown(() => a.stop());
+const b = await start();
+t.teardown(() => b.stop());
+
+const owner = dashboardClient(a.url);
+const { organization } = await owner.signUp({ email: 'owner@example.com' });
+const KEYS = `/organizations/${organization.id}/api-keys`;
+const newKey = (): Promise<ApiKeyObject & { secret: string }> => owner.post(KEYS, { name: 'k' });
+const sleep = (ms: number): Promise<void> => new Promise((done) => { setTimeout(done, ms); });
+
+const chat = (url: string, key: string): Promise<Response> => fetch(`${url}/v1/chat/completions`, {
+  method: 'POST', headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }),
+});
+
+/** What a server says to a key: its status, and the error's code. */
+async function said(url: string, key: string, path = '/v1/models'): Promise<string> {
+  const response = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+  const { error } = await response.json() as { error?: { code: string } };
+  return error === undefined ? String(response.status) : `${response.status} ${error.code}`;
+}
+
+/** Asked for all the time, as a client would, until a second after `change`; then what it is told. */
+async function aSecondAfter(change: () => Promise<unknown>, key: string): Promise<string> {
+  let stop = false;
+  const asking = (async () => { while (!stop) await said(b.url, key); })();
+  try {
+    await sleep(50);
+    await change();
+    await sleep(1_000);
+    return await said(b.url, key);
+  } finally {
+    stop = true;
+    await asking;
+  }
+}
+
+t.test('a key of one is the other\'s at once, and its revocation within a second', async (t) => {
+  for (let round = 0; round < 3; round++) {
+    const { id, secret } = await newKey();
+    t.equal(await said(b.url, secret), '200');
+    t.equal(await aSecondAfter(() => owner.delete(`${KEYS}/${id}`), secret), '401 api_key_revoked');
+  }
+});
+
+t.test('also when no notification arrives', async (t) => {
+  let cutting = true;
+  const cut = (async () => {
+    while (cutting) await postgres.ask(state, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND (query LIKE \'LISTEN%\' OR query = \'SELECT 1\' OR query LIKE \'SELECT pg_notify%\') AND state = \'idle\'');
+  })();
+  const { id, secret } = await newKey();
+  t.equal(await said(b.url, secret), '200');
+  t.equal(await aSecondAfter(() => owner.delete(`${KEYS}/${id}`), secret), '401 api_key_revoked');
+  cutting = false;
+  await cut;
+});
+
+t.test('a suspended organization is refused by both within a second, and limits hold in both', async (t) => {
+  const { secret } = await newKey();
+  const set = (body: object): Promise<unknown> => owner.patch(`/operator/organizations/${organization.id}`, body);
+  t.equal(await aSecondAfter(() => set({ status: 'suspended' }), secret), '403 organization_suspended');
+  t.equal(await aSecondAfter(() => set({ status: 'active' }), secret), '200');
+  await aSecondAfter(() => set({ limits: { '*': { rpm: 1 } } }), secret);
+  t.same([(await chat(b.url, secret)).status, (await chat(b.url, secret)).status], [200, 429]);
+  t.equal(await aSecondAfter(() => set({ limits: {} }), secret), '200');
+});
+
+t.test('a session of one is the other\'s, and over in both at once', async (t) => {
+  const there = Object.assign(dashboardClient(b.url), { cookie: owner.cookie }) as DashboardClient;
+  t.match(await there.get<Me>('/me'), { user: { email: 'owner@example.com', operator: true } });
+  const { cookie } = await (async () => { const one = dashboardClient(a.url); await one.login('owner@example.com'); return one; })();
+  const again = Object.assign(dashboardClient(b.url), { cookie }) as DashboardClient;
+  await again.logout();
+  t.match(await refusal(Object.assign(dashboardClient(a.url), { cookie }).get('/me')), { status: 401 });
+  t.match(await there.get<Me>('/me'), { user: { email: 'owner@example.com' } }, 'another one goes on');
+});
+
+t.test('a sign-in that was begun with one ends with the other', async (t) => {
+  const user = dashboardClient(a.url);
+  await user.signUp({ email: 'user@example.com' });
+  const { secret } = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
+  await user.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
+  const answer = await dashboardClient(a.url).post<LoginAnswer>('/login', { email: 'user@example.com', password: PASSWORD });
+  if (!('second_factor' in answer)) throw new Error('signed in without a code');
+  const there = dashboardClient(b.url);
+  const code = codeOf(secret, 1);
+  await there.post('/login/code', { ticket: answer.second_factor.ticket, code });
+  t.match(await there.get<Me>('/me'), { user: { email: 'user@example.com' } });
+  t.match(await refusal(dashboardClient(a.url).post('/login/code', { ticket: answer.second_factor.ticket, code })), { code: 'invalid_code', message: /used already/ }, 'a code counts once, whoever is asked');
+});
+
+t.test('usage of both adds up exactly', async (t) => {
+  const { id, secret } = await newKey();
+  const ask = async (url: string): Promise<{ prompt_tokens: number; completion_tokens: number }> =>
+    (await (await chat(url, secret)).json() as { usage: { prompt_tokens: number; completion_tokens: number } }).usage;
+  const used = (await Promise.all(Array.from({ length: 12 }, async (_, at) => { await sleep(at * 40); return [await ask(a.url), await ask(b.url)]; }))).flat();
+  const sum = async (): Promise<UsageRowObject | undefined> => (await owner.get<{ data: UsageRowObject[] }>(`/organizations/${organization.id}/usage?group_by=api_key&bucket=day&api_keys=${id}`)).data[0];
+  t.ok(await eventually(async () => (await sum())?.requests === 24));
+  t.match(await sum(), { requests: 24, errors: 0, input_tokens: used.reduce((all, { prompt_tokens: one }) => all + one, 0), output_tokens: used.reduce((all, { completion_tokens: one }) => all + one, 0) });
+  t.ok(await eventually(async () => (await owner.get<{ data: unknown[] }>(`/organizations/${organization.id}/requests?api_key=${id}&limit=100`)).data.length === 24), 'and the request log has them all');
+});
+
+t.test('commands work on the shared database', async (t) => {
+  const run = (...words: string[]): string => spawnSync(process.execPath, [main, 'keys', ...words, '--state', state, '--organization', organization.id], { encoding: 'utf8' }).stdout.trim();
+  const secret = run('create', '--name', 'by hand');
+  t.equal(await said(b.url, secret), '200');
+  t.match(run('list'), /by hand/);
+});
+
+t.test('while the database is away known keys go on for their time, unknown ones get 503, and all is well when it is back', async (t) => {
+  const { secret } = await newKey();
+  t.same([await said(a.url, secret), await said(b.url, secret), await said(b.url, 'sk-nobody')], ['200', '200', '401 invalid_api_key']);
+  await postgres.stop();
+  const since = Date.now();
+  t.ok(await eventually(async () => await said(b.url, 'sk-nobody') === '503 maintenance'));
+  t.same([await said(a.url, secret), await said(b.url, secret)], ['200', '200']);
+  t.match(await refusal(owner.get('/me')), { status: 503 });
+  t.ok(await eventually(async () => await said(b.url, secret) === '503 maintenance'));
+  t.ok(Date.now() - since >= (AWAY_S - 2) * 1000, 'not before their time');
+  await postgres.start();
+  t.ok(await eventually(async () => await said(a.url, secret) === '200' && await said(b.url, secret) === '200'));
+  t.equal(await said(b.url, 'sk-nobody'), '401 invalid_api_key');
+  const { secret: another } = await newKey();
+  t.equal(await said(b.url, another), '200', 'without a restart');
+});

@@ -1,0 +1,135 @@
+// Two servers on one PostgreSQL, each a process of its own: what one has stored the other reads, continues, lists and
+// deletes at once; background responses are followed and cancelled from either, and end with an error when their process
+// does; a database that is away is said to be, and found again.
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import OpenAI from 'openai';
+import t from 'tap';
+import { said, startScripted } from '../support/script-model.js';
+import { startRedis, withoutRedis } from '../support/redis.js';
+import { leaveOutIf } from '../support/needed-programs.js';
+import { startPostgres, withoutPostgres } from '../support/postgres.js';
+import { events } from '../support/wire.js';
+import { embeddedModel, eventually, main, type Monolith } from './monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+type Event = OpenAI.Responses.ResponseStreamEvent;
+const model = 'tycho-1.0';
+const ENDLESS = { model, input: 'L: tell me', background: true, max_output_tokens: 8_000 };
+
+leaveOutIf(t, withoutPostgres, withoutRedis);
+const postgres = await startPostgres();
+t.teardown(() => postgres.close());
+const redis = await startRedis();
+t.teardown(() => redis.stop());
+const start = (): Promise<Monolith> => startScripted({ models: [model], args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '2000', '--engine-drain-ms', '100', '--responses-retention-days', '30'] });
+const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+const a = await start();
+t.teardown(() => a.stop());
+const b = await start();
+t.teardown(() => b.stop());
+const [one, other] = [clientOf(a), clientOf(b)];
+
+const collect = async (stream: AsyncIterable<Event>) => { const all: Event[] = []; for await (const event of stream) all.push(event); return all; };
+const numbers = (all: readonly Event[]) => all.map(({ sequence_number }) => sequence_number);
+/** Every event of the log, errors too. */
+const logOf = async (server: Monolith, id: string) => (await events(await fetch(`${server.url}/v1/responses/${id}?stream=true`, { headers: { authorization: `Bearer ${server.key}` } })))
+  .filter(({ data }) => data !== '[DONE]').map(({ data }) => JSON.parse(data) as { type: string; sequence_number: number });
+const refusal = async (asked: Promise<unknown>): Promise<string> => asked.then(() => 'none', (error: unknown) => `${(error as { status?: number }).status} ${(error as { code?: string }).code}`);
+
+t.test('saved by one, read, continued, listed and deleted by the other at once', async (t) => {
+  for (let round = 0; round < 10; round++) {
+    const made = await one.responses.create({ model, input: 'A: x' });
+    t.same((await other.responses.retrieve(made.id)).output, made.output);
+    t.same((await other.responses.inputItems.list(made.id)).data.length, 1);
+    const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
+    t.equal(next.output_text, said('S').content);
+    t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
+    await other.responses.delete(made.id);
+    t.equal(await refusal(one.responses.retrieve(made.id)), '404 response_not_found');
+    t.equal(await refusal(one.responses.create({ model, previous_response_id: made.id, input: 'A: z' })), '404 previous_response_not_found');
+    t.equal((await one.responses.create({ model, previous_response_id: next.id, input: 'A: z' })).output_text, said('A').content, 'what needs it has it');
+  }
+});
+
+t.test('a background response is followed from the other, from any event on', async (t) => {
+  const stream = await one.responses.create({ ...ENDLESS, max_output_tokens: 600, stream: true });
+  const seen: Event[] = [];
+  for await (const event of stream) if (seen.push(event) === 20) break;
+  const [first] = seen;
+  if (first?.type !== 'response.created') throw new Error('no response.created');
+  const { id } = first.response;
+  const rests = await Promise.all([one, other, other].map(async (client) => collect(await client.responses.retrieve(id, { stream: true, starting_after: 19 }))));
+  for (const rest of rests) {
+    t.same(numbers([...seen, ...rest]), [...seen, ...rest].map((_, index) => index), 'nothing is missing, nothing twice');
+    t.equal(rest.at(-1)?.type, 'response.incomplete');
+  }
+  t.same(rests[1], rests[0]);
+});
+
+t.test('cancelled from the other within a second', async (t) => {
+  const { id } = await one.responses.create(ENDLESS);
+  t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
+  const following = collect(await other.responses.retrieve(id, { stream: true }));
+  await sleep(100);
+  const begun = performance.now();
+  const ended = await other.responses.cancel(id);
+  const ms = performance.now() - begun;
+  t.equal(ended.status, 'cancelled');
+  t.ok(ms < 3_000, `${ms.toFixed(0)} ms, on a busy machine`);
+  t.equal((await one.responses.retrieve(id)).status, 'cancelled');
+  t.ok((await following).length > 3);
+  const running = await other.responses.create(ENDLESS);
+  await one.responses.delete(running.id);
+  t.equal(await refusal(other.responses.retrieve(running.id)), '404 response_not_found');
+});
+
+t.test('what a process was generating when it was killed has failed, with what there was of it', async (t) => {
+  const doomed = await start();
+  const { id } = await clientOf(doomed).responses.create(ENDLESS);
+  const done = await clientOf(doomed).responses.create({ model, input: 'A: x' });
+  t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
+  const following = logOf(b, id);
+  await sleep(500);
+  doomed.process.kill('SIGKILL');
+  t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'failed', 60_000));
+  const failed = await other.responses.retrieve(id);
+  t.match(failed.error, { code: 'server_error' });
+  t.ok(failed.output_text.length > 0 && failed.usage!.output_tokens > 0);
+  const followed = await following;
+  t.same(followed.map(({ sequence_number: number }) => number), followed.map((_, index) => index));
+  t.same(followed.slice(-2).map(({ type }) => type), ['error', 'response.failed']);
+  t.equal((await one.responses.retrieve(done.id)).output_text, said('A').content, 'what had been acknowledged is there');
+  await sleep(3_000);
+  t.same(await logOf(a, id), followed, 'by one of the two');
+});
+
+t.test('the database is away: what needs it gets 503, the rest goes on; then it is back without a restart', async (t) => {
+  const made = await one.responses.create({ model, input: 'A: x' });
+  const chat = () => one.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
+  await chat();
+  await postgres.kill();
+  t.equal(await refusal(one.responses.retrieve(made.id)), '503 maintenance');
+  t.equal((await chat()).choices[0]!.message.content, said('A').content, 'nothing of it is stored');
+  t.equal(await refusal(one.responses.create({ model, input: 'A: x' })), '503 maintenance', 'not acknowledged');
+  await postgres.start();
+  t.ok(await eventually(async () => await refusal(other.responses.retrieve(made.id)) === 'none'));
+  const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
+  t.equal((await one.responses.retrieve(next.id)).output_text, said('S').content);
+  for (const { log } of [a, b]) t.notMatch(log(), /pass-word/);
+});
+
+t.test('a start that cannot use it says why', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-shared-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  for (const [url, says] of [[postgres.url.replace(/monolith$/, 'absent'), /database "absent" does not exist/], [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached/]] as const) {
+    const { status, stderr } = spawnSync(process.execPath, [main, 'serve', '--port', '0', '--data-dir', folder, '--model', `x=${embeddedModel}`, '--state', url, '--counters', redis.url], { encoding: 'utf8', timeout: 60_000 });
+    t.equal(status, 1);
+    t.match(stderr, says);
+    t.notMatch(stderr, /pass-word/);
+  }
+});

@@ -1,0 +1,54 @@
+// What operators and people set, over a real PostgreSQL: each with its entry in the audit log or not at all, whichever
+// process writes.
+import t, { type Test } from 'tap';
+import { PostgresDirectory } from '../../src/accounts/postgres/directory.js';
+import { PostgresEngineSettings } from '../../src/operator/postgres/engine-settings.js';
+import { PostgresModelSettings } from '../../src/operator/postgres/model-settings.js';
+import { PostgresServedModels } from '../../src/operator/postgres/served-models.js';
+import { PostgresSavedStore } from '../../src/saved/postgres/saved-store.js';
+import { PostgresSealerState } from '../../src/sealing/postgres/sealer-state.js';
+import type { Database } from '../../src/storage/postgres/database.js';
+import { PostgresBudgetStore } from '../../src/usage/postgres/budget-store.js';
+import { PostgresPriceStore } from '../../src/usage/postgres/price-store.js';
+import { savedStoreTests } from '../saved/saved-store.js';
+import { sealerStateTests } from '../sealing/sealer-state.js';
+import { databaseFor, postgresFor } from '../support/databases.js';
+import { leaveOutIf } from '../support/needed-programs.js';
+import { withoutPostgres } from '../support/postgres.js';
+import { budgetStoreTests, priceStoreTests } from '../usage/price-stores.js';
+import { engineSettingsStoreTests, modelSettingsStoreTests, servedModelStoreTests } from './settings-stores.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+leaveOutIf(t, withoutPostgres);
+const postgres = await postgresFor(t);
+const open = async (t: Test): Promise<{ database: Database; directory: PostgresDirectory }> => {
+  const database = await databaseFor(t, postgres);
+  return { database, directory: new PostgresDirectory(database, { tell: () => undefined }) };
+};
+
+modelSettingsStoreTests(async (t) => {
+  const { directory: { work, audit } } = await open(t);
+  return { settings: new PostgresModelSettings(work), audit };
+});
+engineSettingsStoreTests(async (t) => {
+  const { directory: { work, audit } } = await open(t);
+  return { settings: new PostgresEngineSettings(work), audit };
+});
+servedModelStoreTests(async (t) => {
+  const { directory: { work, audit } } = await open(t);
+  return { served: new PostgresServedModels(work), settings: new PostgresModelSettings(work), audit };
+});
+priceStoreTests(async (t) => {
+  const { directory: { work, audit } } = await open(t);
+  return { prices: new PostgresPriceStore(work), audit };
+});
+budgetStoreTests(async (t) => {
+  const { directory: { work, audit } } = await open(t);
+  return { budgets: new PostgresBudgetStore(work), audit };
+});
+savedStoreTests(async (t, now) => new PostgresSavedStore((await open(t)).directory.work, now));
+sealerStateTests(async (t) => {
+  const { database } = await open(t);
+  return (now) => new PostgresSealerState(database, now);
+});

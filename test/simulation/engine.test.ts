@@ -1,0 +1,47 @@
+// The simulated engine (docs/simulation.md): half a million steps that every run takes, and as many that none has taken.
+import { spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { join } from 'node:path';
+import t from 'tap';
+import { packageRoot } from '../../src/engine/load-addon.js';
+
+t.setTimeout(600_000);
+
+const STEPS = 500_000;
+
+interface Outcome { status: number | null; output: string }
+
+function simulate(...options: string[]): Outcome {
+  const { status, stdout, stderr } = spawnSync(join(packageRoot, 'build', 'native', 'simulate_engine'), options, { encoding: 'utf8' });
+  return { status, output: `${stdout}${stderr}` };
+}
+
+const traceOf = ({ output }: Outcome): string | undefined => /^trace (\w+)$/m.exec(output)?.[1];
+
+await t.test('all that must be true of the engine is, whatever is done to it', (t) => {
+  for (const seed of ['1', String(randomInt(2 ** 40))]) {
+    const { status, output } = simulate('--steps', String(STEPS), '--seed', seed);
+    t.equal(status, 0, `seed ${seed}: ${output}`);
+    t.match(output, /put off, .* guesses/);
+  }
+  t.end();
+});
+
+await t.test('the same seed does the same, another one something else', (t) => {
+  const [first, again, other] = ['5', '5', '6'].map((seed) => traceOf(simulate('--steps', '20000', '--seed', seed)));
+  t.type(first, 'string');
+  t.equal(again, first);
+  t.not(other, first);
+  t.end();
+});
+
+await t.test('a fault is found, made smaller and printed with what shows it again', (t) => {
+  const { status, output } = simulate('--loses-copies', '--seed', '1');
+  t.equal(status, 1);
+  t.match(output, /^FAILED at step \d+ of part \d+: \w/m);
+  const [, part = '', only = ''] = /--part (\d+) --only ([\d,]+)$/m.exec(output) ?? [];
+  t.ok(only.split(',').length <= 10, `it takes little: ${only}`);
+  t.equal(simulate('--loses-copies', '--seed', '1', '--part', part, '--only', only).status, 1, 'which fails again');
+  t.equal(simulate('--seed', '1', '--part', part, '--only', only).status, 0, 'and does not without the fault');
+  t.end();
+});

@@ -1,0 +1,36 @@
+// A process that does one thing after the other to a store of responses, and prints what was acknowledged: for runs in
+// which the disk fails at one of its writes. Argument: data folder. Lines: "saved ID PREVIOUS", "deleting ID", "deleted ID",
+// "refused". What is in a response follows from its id (saver.ts); the ids follow from their numbers.
+import { createHash } from 'node:crypto';
+import { writeSync } from 'node:fs';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { expected } from './saver.js';
+
+const ROUNDS = 6;
+
+const idOf = (number: number): string => `resp_${createHash('sha256').update(`fault ${number}`).digest('hex').slice(0, 48)}`;
+
+if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
+  const say = (text: string): void => { writeSync(1, `${text}\n`); };
+  const store = await openStore(process.argv[2]);
+  const responses = openResponseStore(store, { retention_days: 30 });
+  let previous: string | null = null;
+  for (let round = 0; round < ROUNDS; round++) {
+    const id = idOf(round);
+    const before = previous;
+    await responses.save(expected(id, before)).then(() => {
+      say(`saved ${id} ${before ?? ''}`);
+      previous = id;
+    }, () => { say('refused'); });
+    if (round % 3 === 2 && previous !== null) {
+      const gone: string = previous;
+      say(`deleting ${gone}`);
+      await responses.delete('org_a', gone).then(() => { say(`deleted ${gone}`); }, () => { say('refused'); });
+      previous = null;
+    }
+  }
+  await responses.close();
+  await store.close();
+  say('closed');
+}

@@ -1,0 +1,26 @@
+// A disk that fails at one of the store's writes or syncs: what was acknowledged is there when the database is opened
+// again, and nothing is there in part. Every place and every way: npm run faults; here some of them.
+import t from 'tap';
+import { FAULTS, runWithFault } from './faults.js';
+import type { Fault } from './faults.js';
+
+t.setTimeout(600_000);
+
+/** Of some 330 calls: while the database is made (40, 200, 201), in saves large and small, and in deletions; 200, 300 and 302 are writes of meta pages. */
+const PLACES: Readonly<Record<Fault, readonly number[]>> = { eio: [40, 200, 201, 250, 302], enospc: [215, 280], full: [250, 300], sync: [232], meta: [260], kill: [40, 250], torn: [215, 280], power: [232, 300] };
+
+for (const fault of FAULTS) {
+  t.test(`${fault} at some of the calls`, async (t) => {
+    let met = 0;
+    for (const at of PLACES[fault]) {
+      const found = await runWithFault(fault, at);
+      t.same(found.problems, [], `at call ${at}`);
+      met += found.met ? 1 : 0;
+    }
+    t.ok(met > 0, 'it came to it');
+  });
+}
+
+t.test('where power was lost, what was not synced is left out, and the file is no damaged one', async (t) => {
+  for (const [at, seed] of [[25, 1], [30, 1]] as const) t.same((await runWithFault('power', at, seed)).problems, [], `at call ${at}`);
+});

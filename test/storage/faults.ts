@@ -1,0 +1,86 @@
+// One run of fault-saver.ts with a fault at one of its writes or syncs (test/native/faults/storage_faults.cc), and what is
+// found when the database is opened again.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { packageRoot } from '../../src/engine/load-addon.js';
+import { checkWhole } from '../../src/storage/database-file.js';
+import { databasePath, openStore } from '../../src/storage/lmdb-store.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { isWhole } from './whole.js';
+
+export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
+export type Fault = (typeof FAULTS)[number];
+
+/** `met`: it came to the fault; false where there are not so many calls. */
+export interface Found { met: boolean; acknowledged: number; refused: number; problems: string[] }
+
+export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<Found> {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-fault-'));
+  const seen = join(folder, 'seen');
+  try {
+    const child = spawn(process.execPath, [join(import.meta.dirname, 'fault-saver.js'), folder], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        ...process.env, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+        FAULT_FILE: '/db/data.mdb', FAULT_AT: String(at), FAULT_HOW: fault, FAULT_SEEN: seen, FAULT_SEED: String(seed),
+      },
+    });
+    let text = '';
+    let errors = '';
+    child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
+    child.stderr.setEncoding('utf8').on('data', (part: string) => { errors += part; });
+    const stuck = setTimeout(() => child.kill('SIGKILL'), 60_000);
+    const [code, signal] = await once(child, 'close') as [number | null, string | null];
+    clearTimeout(stuck);
+    const met = existsSync(seen);
+    const problems = await look(folder, text);
+    const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
+    // A database that could not be made is an orderly end, too: its first writes are among those that fail.
+    // The library writes over its memory where the message of a page that it could not write is long: docs/simulation.md.
+    const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
+    if ((signal !== null && !byLibrary) || (code !== null && code !== 0 && !(dies && code === 137 && met) && !/StorageError/.test(errors))) {
+      problems.push(`it ended with ${signal ?? code}: ${errors.slice(0, 500)}`);
+    }
+    const count = (word: string): number => text.split('\n').filter((line) => line.startsWith(word)).length;
+    return { met, acknowledged: count('saved') + count('deleted'), refused: count('refused'), problems };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function look(folder: string, text: string): Promise<string[]> {
+  const problems: string[] = [];
+  const saved = new Map<string, string | null>();
+  const deleting = new Set<string>();
+  const deleted = new Set<string>();
+  for (const line of text.split('\n')) {
+    const [word = '', id = '', previous = ''] = line.split(' ');
+    if (word === 'saved') saved.set(id, previous === '' ? null : previous);
+    if (word === 'deleting') deleting.add(id);
+    if (word === 'deleted') deleted.add(id);
+  }
+  try {
+    const store = await openStore(folder);
+    const responses = openResponseStore(store, { retention_days: 30 });
+    try {
+      await responses.sweep();
+      for (const [id, previous] of saved) {
+        if (!deleting.has(id) && !await isWhole(responses, id, previous)) problems.push(`${id} was acknowledged and is not there`);
+      }
+      for (const id of deleted) if (await responses.get('org_a', id) !== null) problems.push(`${id} is deleted and is there`);
+      for (const id of store.table<{ dead: boolean }>('responses').keys()) {
+        if (await responses.get('org_a', id as string) !== null && !await isWhole(responses, id as string)) problems.push(`${String(id)} is there in part`);
+      }
+    } finally {
+      await responses.close();
+      await store.close();
+    }
+    checkWhole(databasePath(folder));
+  } catch (error) {
+    problems.push(`it cannot be opened again: ${(error as Error).message}`);
+  }
+  return problems;
+}

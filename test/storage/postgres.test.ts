@@ -1,0 +1,145 @@
+// The room of the shared database, over a real PostgreSQL: tables brought up to date, failures as clients see them, and
+// what processes tell each other.
+
+import t from 'tap';
+import { ApiError } from '../../src/errors.js';
+import { openPool, type DatabaseSettings } from '../../src/storage/postgres/database.js';
+import { DATABASE_VERSION, migrate } from '../../src/storage/postgres/migrations.js';
+import { Notifications } from '../../src/storage/postgres/notifications.js';
+import { leaveOutIf } from '../support/needed-programs.js';
+import { startPostgres, withoutPostgres } from '../support/postgres.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+leaveOutIf(t, withoutPostgres);
+const postgres = await startPostgres({ settings: { deadlock_timeout: '20ms' } });
+t.teardown(() => postgres.close());
+const settingsOf = (url: string, more: Partial<DatabaseSettings> = {}): DatabaseSettings => ({ url, connections: 4, timeout_ms: 10_000, ...more });
+const tablesOf = async (url: string): Promise<string[]> =>
+  (await postgres.ask<{ line: string }>(url, `SELECT table_name || '.' || column_name || ' ' || data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '') AS line FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1`)).map(({ line }) => line)
+    .concat((await postgres.ask<{ line: string }>(url, `SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1`)).map(({ line }) => line));
+const eventually = async (met: () => boolean | Promise<boolean>, ms = 10_000): Promise<boolean> => {
+  for (const end = Date.now() + ms; Date.now() < end; await new Promise((done) => { setTimeout(done, 20); })) if (await met()) return true;
+  return false;
+};
+
+t.test('tables from an empty database and from each earlier version, whoever starts at once', async (t) => {
+  const url = await postgres.create();
+  await Promise.all([1, 2, 3].map(() => migrate(settingsOf(url))));
+  const whole = await tablesOf(url);
+  t.ok(whole.length > 20, `${whole.length} lines`);
+  t.same((await postgres.ask<{ version: number }>(url, 'SELECT version FROM monolith_versions ORDER BY 1')).map(({ version }) => version), Array.from({ length: DATABASE_VERSION }, (_, at) => at + 1));
+  for (let version = 0; version < DATABASE_VERSION; version++) {
+    const earlier = await postgres.create();
+    await migrate(settingsOf(earlier), version);
+    await migrate(settingsOf(earlier));
+    t.same(await tablesOf(earlier), whole, `from version ${version}`);
+  }
+});
+
+t.test('a step that fails leaves nothing behind', async (t) => {
+  const url = await postgres.create();
+  await postgres.ask(url, 'CREATE TABLE response_holds (mine integer)');
+  await t.rejects(migrate(settingsOf(url)), { name: 'StorageError', message: /response_holds/ });
+  t.same((await tablesOf(url)).filter((line) => line.startsWith('responses.')), []);
+  await postgres.ask(url, 'DROP TABLE response_holds');
+  await migrate(settingsOf(url));
+});
+
+t.test('what is wrong is named, and no secret with it', async (t) => {
+  const url = await postgres.create();
+  await migrate(settingsOf(url));
+  await postgres.ask(url, 'INSERT INTO monolith_versions (version, what) VALUES (1000, \'a later one\')');
+  await postgres.ask(postgres.url, 'CREATE DATABASE latin ENCODING \'LATIN1\' TEMPLATE template0 LC_COLLATE \'C\' LC_CTYPE \'C\'');
+  const wrong: [url: string, says: RegExp][] = [
+    [url, /has version 1000; this release reads \d+\. Use the release that wrote it/],
+    [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
+    [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],
+    [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached: connect ECONNREFUSED/],
+    [postgres.url.replace(/monolith$/, 'latin'), /has the encoding LATIN1; UTF8 is needed/],
+  ];
+  for (const [address, says] of wrong) {
+    const error = await migrate(settingsOf(address)).then(() => null, (thrown: Error) => thrown);
+    t.match(error, { name: 'StorageError', message: says });
+    t.match(error?.message, /postgres:\/\/127\.0\.0\.1:\d+\//);
+    t.notMatch(error?.message, /pass-word|another-secret|monolith:/);
+  }
+});
+
+t.test('transactions: whole or not at all, again after a conflict', async (t) => {
+  const url = await postgres.create();
+  await postgres.ask(url, 'CREATE TABLE counted (id integer PRIMARY KEY, n bigint NOT NULL)');
+  await postgres.ask(url, 'INSERT INTO counted VALUES (1, 0), (2, 0)');
+  const database = openPool(settingsOf(url, { connections: 3 }));
+  t.teardown(() => database.close());
+  await t.rejects(database.transaction(async (within) => {
+    await within.execute('UPDATE counted SET n = 100 WHERE id = $1', [1]);
+    throw new Error('changed my mind');
+  }), { message: 'changed my mind' });
+  await t.rejects(database.execute('INSERT INTO counted VALUES ($1, $2)', [1, 1]), { code: '23505' }, 'what was asked wrongly is not the database\'s failure');
+  // Half of them in the other order: PostgreSQL ends one of two that wait for each other.
+  let runs = 0;
+  await Promise.all(Array.from({ length: 16 }, (_, at) => database.transaction(async (within) => {
+    runs++;
+    for (const id of at % 2 === 0 ? [1, 2] : [2, 1]) {
+      await within.execute('UPDATE counted SET n = n + 1 WHERE id = $1', [id]);
+      await within.query('SELECT pg_sleep(0.002)');
+    }
+  })));
+  t.same(await database.query('SELECT id, n FROM counted ORDER BY id'), [{ id: 1, n: 16 }, { id: 2, n: 16 }], 'numbers of eight bytes are numbers');
+  t.ok(runs > 16, `${runs} runs of 16`);
+});
+
+t.test('no more connections than allowed, and none that stays broken', async (t) => {
+  const url = await postgres.create();
+  const database = openPool(settingsOf(url, { connections: 3 }));
+  t.teardown(() => database.close());
+  let most = 0;
+  const look = setInterval(() => { most = Math.max(most, database.load().connections); }, 1);
+  await Promise.all(Array.from({ length: 50 }, () => database.query('SELECT pg_sleep(0.005)')));
+  clearInterval(look);
+  t.ok(most <= 3, `${most} connections`);
+  t.equal(database.load().waiting, 0);
+  await postgres.ask(postgres.url, 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = \'monolith\'');
+  t.ok(await eventually(async () => (await database.query('SELECT 1 AS one').catch(() => [])).length === 1));
+});
+
+t.test('a statement that takes too long', async (t) => {
+  const url = await postgres.create();
+  const failures: object[] = [];
+  const database = openPool(settingsOf(url, { timeout_ms: 200 }), { onFailure: (failure) => failures.push(failure) });
+  t.teardown(() => database.close());
+  await t.rejects(database.query('SELECT pg_sleep(30)'), { status: 503, code: 'maintenance' });
+  t.match(failures, [{ reason: /statement timeout/ }]);
+  t.same(await database.query('SELECT 1 AS one'), [{ one: 1 }]);
+});
+
+t.test('lost while running: 503, once in the log, and back without a restart', async (t) => {
+  const failures: { reason: string; database: string }[] = [];
+  const database = openPool(settingsOf(postgres.url), { onFailure: (failure) => failures.push(failure) });
+  const heard: string[] = [];
+  let restored = 0;
+  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: (text) => heard.push(text), onRestored: () => restored++ });
+  const other = await Notifications.open(settingsOf(postgres.url), { onMessage: () => undefined });
+  t.teardown(async () => {
+    await Promise.all([database.close(), notifications.close(), other.close()]);
+  });
+  t.equal(await other.tell('one'), true);
+  t.ok(await eventually(() => heard.includes('one')));
+  t.equal(await other.tell('x'.repeat(9_000)), false, 'more than a message holds');
+  await database.query('SELECT 1');
+  const sleeping = database.query('SELECT pg_sleep(30)').catch((error: unknown) => error);
+  await postgres.kill();
+  const errors = [await sleeping, await database.query('SELECT 1').catch((error: unknown) => error), await database.transaction(async () => undefined).catch((error: unknown) => error)];
+  for (const error of errors) t.match(error, { name: 'ApiError', status: 503, code: 'maintenance', message: 'The server cannot reach its database at the moment.' });
+  t.ok(errors.every((error) => error instanceof ApiError));
+  t.equal(failures.length, 1);
+  t.notMatch(JSON.stringify(failures), /pass-word/);
+  t.equal(await other.tell('lost'), false);
+  await postgres.start();
+  t.same(await database.query('SELECT 1 AS one'), [{ one: 1 }]);
+  t.ok(await eventually(() => restored === 1 && other.listening));
+  await other.tell('two');
+  t.ok(await eventually(() => heard.includes('two')));
+  t.notOk(heard.includes('lost'));
+});

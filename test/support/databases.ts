@@ -1,0 +1,21 @@
+// Databases of a real PostgreSQL for tests of what is kept in one: each new, with its tables, and gone with its test.
+
+import type { Test } from 'tap';
+import { openPool, type Database } from '../../src/storage/postgres/database.js';
+import { migrate } from '../../src/storage/postgres/migrations.js';
+import { startPostgres, type Postgres } from './postgres.js';
+
+/** Ends with the test. */
+export async function postgresFor(t: Test): Promise<Postgres> {
+  const postgres = await startPostgres();
+  t.teardown(() => postgres.close());
+  return postgres;
+}
+
+export async function databaseFor(t: Test, postgres: Postgres): Promise<Database> {
+  const settings = { url: await postgres.create(), connections: 8, timeout_ms: 10_000 };
+  await migrate(settings);
+  const database = openPool(settings);
+  t.teardown(() => database.close());
+  return database;
+}

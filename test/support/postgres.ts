@@ -1,0 +1,132 @@
+// A real PostgreSQL for tests: on a free port and in a folder of its own, which only it and the test can enter. As root it
+// runs as the service's user, since PostgreSQL refuses root. It ends with the test's process, however that ends.
+
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { freePort } from './free-port.js';
+
+const INSTALLED = '/usr/lib/postgresql';
+const PASSWORD = 'pass-word-of-tests';
+const START_MS = 60_000;
+
+/** Newest first. */
+const versions = (): string[] => (existsSync(INSTALLED) ? readdirSync(INSTALLED) : []).sort((a, b) => Number(b) - Number(a));
+
+/** The folder of its programs; null where Debian's package is not installed. */
+export const postgresPrograms = (): string | null => versions().map((version) => join(INSTALLED, version, 'bin')).find((folder) => existsSync(join(folder, 'initdb'))) ?? null;
+
+/** For tap: why such tests are left out, or false. */
+export const withoutPostgres: string | false = postgresPrograms() === null ? 'there is no PostgreSQL on this machine (Debian: apt-get install postgresql)' : false;
+
+export interface Postgres {
+  readonly port: number;
+  /** Its first database, `monolith`. */
+  readonly url: string;
+  /** A new, empty database. */
+  create(name?: string): Promise<string>;
+  /** Statements to look from outside, by its superuser. */
+  ask<Row>(url: string, text: string, values?: unknown[]): Promise<Row[]>;
+  /** SIGKILL of all its processes, as a crash; stop() is orderly and cuts connections. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `durable`: with fsync, for tests of what a crash leaves. `settings`: further ones, as in postgresql.conf. */
+export async function startPostgres({ durable = false, settings = {} }: { durable?: boolean; settings?: Record<string, string> } = {}): Promise<Postgres> {
+  const programs = postgresPrograms();
+  if (programs === null) throw new Error('PostgreSQL is not installed: apt-get install postgresql');
+  const user = process.getuid?.() === 0 ? serviceUser() : null;
+  // Not in the test run's own folder, which that user could not enter.
+  const folder = mkdtempSync('/tmp/monolith-postgres-');
+  const data = join(folder, 'data');
+  const as = user === null ? {} : { uid: user.uid, gid: user.gid };
+  writeFileSync(join(folder, 'password'), PASSWORD);
+  chmodSync(join(folder, 'password'), 0o600);
+  if (user !== null) for (const path of [folder, join(folder, 'password')]) chownSync(path, user.uid, user.gid);
+  const made = spawnSync(join(programs, 'initdb'), ['--pgdata', data, '--username', 'monolith', '--pwfile', join(folder, 'password'), '--auth', 'scram-sha-256', '--encoding', 'UTF8', '--locale', 'C', '--no-sync', '--wal-segsize', '1'], { ...as, cwd: folder, encoding: 'utf8' });
+  if (made.status !== 0) throw new Error(`initdb failed: ${made.stderr}`);
+  const port = await freePort();
+  const given: Record<string, string> = {
+    listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: '', max_connections: '100', shared_buffers: '32MB', log_min_messages: 'fatal',
+    dynamic_shared_memory_type: 'posix', max_wal_size: '64MB', autovacuum_naptime: '60s',
+    ...(durable ? {} : { fsync: 'off', full_page_writes: 'off' }), ...settings,
+  };
+  const words = Object.entries(given).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  let server: ChildProcess | null = null;
+
+  const urlOf = (name: string): string => `postgres://monolith:${PASSWORD}@127.0.0.1:${port}/${name}`;
+  async function ask<Row>(url: string, text: string, values: unknown[] = []): Promise<Row[]> {
+    const client = new pg.Client({ connectionString: url });
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      return (await client.query(text, values)).rows as Row[];
+    } finally {
+      await client.end();
+    }
+  }
+  const reachable = async (): Promise<void> => {
+    const end = Date.now() + START_MS;
+    for (;;) {
+      try {
+        await ask(urlOf('postgres'), 'SELECT 1');
+        return;
+      } catch (error) {
+        if (Date.now() > end || server?.exitCode !== null) throw error;
+        await new Promise((done) => { setTimeout(done, 20); });
+      }
+    }
+  };
+  const start = async (): Promise<void> => {
+    // A shell beside it holds our end of a pipe: when that closes, the server is told to end.
+    server = spawn('/bin/sh', ['-c', '"$0" "$@" <&- & child=$!; (cat; kill -QUIT $child) <&3 >/dev/null 2>&1 & wait $child', join(programs, 'postgres'), '-D', data, ...words], { ...as, cwd: folder, stdio: ['ignore', 'ignore', 'ignore', 'pipe'] });
+    server.unref();
+    (server.stdio[3] as unknown as { unref(): void }).unref();
+    await reachable();
+  };
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    const ended = server;
+    if (ended === null) return;
+    server = null;
+    const running = ended.exitCode === null && existsSync(join(data, 'postmaster.pid'));
+    const exited = running ? once(ended, 'exit') : null;
+    ended.ref();
+    if (running) process.kill(Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]), signal);
+    await exited;
+    ended.stdio[3]?.destroy();
+  };
+  const postgres: Postgres = {
+    port, url: urlOf('monolith'),
+    async create(name = `test_${Math.random().toString(36).slice(2)}`) {
+      await ask(urlOf('postgres'), `CREATE DATABASE ${name}`);
+      return urlOf(name);
+    },
+    ask, start,
+    kill: () => end('SIGQUIT'),                  // all of its processes at once, without a checkpoint: recovery follows
+    stop: () => end('SIGINT'),
+    async close() {
+      await end('SIGQUIT');
+      rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
+    },
+  };
+  try {
+    await start();
+    await postgres.create('monolith');
+  } catch (error) {
+    await postgres.close().catch(() => undefined);
+    throw error;
+  }
+  return postgres;
+}
+
+function serviceUser(): { uid: number; gid: number } {
+  const line = readFileSync('/etc/passwd', 'utf8').split('\n').find((one) => one.startsWith('postgres:'));
+  const [, , uid, gid] = line?.split(':') ?? [];
+  if (uid === undefined || gid === undefined) throw new Error('there is no user "postgres" that PostgreSQL could run as');
+  return { uid: Number(uid), gid: Number(gid) };
+}
