@@ -171,7 +171,7 @@ class LmdbStore implements OpenedStore {
   }
 
   refresh(): void {
-    if (!this.inTransaction) this.root.resetReadTxn();
+    if (!this.inTransaction && this.writes.failure === null) this.root.resetReadTxn();
   }
 
   get failure(): StorageError | null {
@@ -196,6 +196,7 @@ class LmdbTable<V> implements Table<V> {
   constructor(private readonly store: LmdbStore, private readonly database: Database<V, Key>) {}
 
   get(key: Key): V | undefined {
+    this.store.writes.ensureReadable();
     try {
       return this.database.get(key);
     } catch (error) {
@@ -204,6 +205,7 @@ class LmdbTable<V> implements Table<V> {
   }
 
   *range(options: KeyRange = {}): Iterable<{ key: Key; value: V }> {
+    this.store.writes.ensureReadable();
     try {
       yield* this.database.getRange(rangeOptions(options));
     } catch (error) {
@@ -212,6 +214,7 @@ class LmdbTable<V> implements Table<V> {
   }
 
   *keys(options: KeyRange = {}): Iterable<Key> {
+    this.store.writes.ensureReadable();
     try {
       yield* this.database.getKeys(rangeOptions(options));
     } catch (error) {

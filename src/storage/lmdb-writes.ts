@@ -5,7 +5,9 @@
 // that could not be written is the end: LMDB refuses every transaction from then on (MDB_PANIC), or, where only the sync failed,
 // goes on as if the kernel still had what it may have thrown away. The library does not settle what waits then: a write that
 // could not begin is told by its status alone, and a meta page that was synced but not marked as such by nothing at all.
-// So three things are looked at: the reason of a failed commit, the status of each batch, and whether a read can begin.
+// So three things are looked at: whether anything was committed since a failed batch began, the status of each batch, and
+// whether a read can begin. From a failure on nothing here touches the library: each read that cannot begin makes its text
+// of the error longer, in a buffer of 300 bytes, and a process would end at random instead of in order.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
@@ -14,7 +16,7 @@ import type { ApiError } from '../errors.js';
 import { StorageError } from './store.js';
 
 const PANIC = -30795;
-/** What the library says where a page was not written: the transaction has been undone as a whole. */
+/** What the library says where a page could not be written, unless it was written in part: the transaction has been undone as a whole. */
 const UNDONE = 'Attempting to write page';
 /** For the reason of a commit that is known to have failed; it is told in the same turn, or never. Nothing of the disk is waited for. */
 const REASON_MS = 1_000;
@@ -24,6 +26,8 @@ interface Environment {
   startWriting(address: number, done: (status: number) => unknown): unknown;
   /** Gives back the lock that a batch holds. */
   resumeWriting(): void;
+  /** `lastTxnId`: of the last transaction that any thread committed, synced or not. */
+  info(): { lastTxnId: number };
 }
 
 export class Writes {
@@ -32,6 +36,8 @@ export class Writes {
   readonly #waiting = new Set<(error: ApiError) => void>();
   /** Whether the last batch failed: the library's close() waits for its flush, which never comes. */
   #failedLast = false;
+  /** Whether the last batch that failed is known to have been undone, since nothing was committed from its start to its end. A page written in part and a failed sync are both EIO. */
+  #undone = false;
   #endClosing: (() => void) | null = null;
   readonly #listeners: ((why: StorageError) => void)[] = [];
 
@@ -40,7 +46,9 @@ export class Writes {
     const start = env.startWriting;
     // Of this object alone; the class has it read-only. The same function is told of progress (1, 2) and of the end.
     const value: Environment['startWriting'] = (address, done) => {
+      const before = env.info().lastTxnId;
       return start.call(env, address, (status) => {
+        if (status !== 0 && status !== 1 && status !== 2) this.#undone = env.info().lastTxnId === before;
         try {
           return done(status);
         } finally {
@@ -79,6 +87,11 @@ export class Writes {
     });
   }
 
+  /** For a read, before it asks the library. Throws ApiError 503 if the store has failed. */
+  ensureReadable(): void {
+    if (this.failure !== null) throw refusal(this.failure);
+  }
+
   /** What a read throws instead of what the library threw. */
   readFailure(error: unknown): unknown {
     if (isPanic(error)) this.fail(lost((error as Error).message, error));
@@ -109,12 +122,14 @@ export class Writes {
       await this.root.flushed;
     } catch (error) {
       // The library tells the reason of a failed commit (a full disk) by a second promise, which must not stay unhandled.
+      const undone = this.#undone;
       const reason = (error as { commitError?: Promise<never> }).commitError;
       const told = reason?.catch((why: unknown) => why);
       const cause: unknown = told === undefined ? error : await Promise.race([told, sleep(REASON_MS, error)]);
       const { message } = cause as Error;
-      if (told !== undefined && !message.includes(UNDONE) && !isLimit(cause)) this.fail(lost(message, cause));
-      throw this.failure === null ? new StorageError(`The database could not be written: ${message}`, cause) : refusal(this.failure);
+      if (told !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause)) this.fail(lost(message, cause));
+      this.#ensureAlive();   // an undone one may have failed at its meta page
+      throw new StorageError(`The database could not be written: ${message}`, cause);
     }
     this.#ensureAlive();
     return result;
@@ -122,13 +137,13 @@ export class Writes {
 
   /** The library says nothing of a meta page that it could not mark as synced: that transaction would be lost with the power. */
   #ensureAlive(): void {
+    this.ensureReadable();
     try {
       this.root.resetReadTxn();
       this.root.get('');
     } catch (error) {
       throw this.readFailure(error);
     }
-    if (this.failure !== null) throw refusal(this.failure);
   }
 }
 

@@ -34,7 +34,7 @@ export interface Store {
 
 /** A store that one process has open, until it fails. */
 export interface OpenedStore extends Store {
-  /** Why nothing can be written any more until the database is opened again: every write rejects, and reads may throw, with ApiError 503 maintenance. */
+  /** Why nothing can be written any more until the database is opened again: every write rejects and every read throws, with ApiError 503 maintenance. */
   readonly failure: StorageError | null;
   /** Called once, at once if it has failed already. */
   onFailure(listener: (why: StorageError) => void): void;

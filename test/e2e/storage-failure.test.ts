@@ -48,6 +48,7 @@ for (const [how, threads] of [['sync', '1'], ['sync', '2'], ['meta', '2']] as co
     const ready = await fetch(`${server.url}/readyz`);
     t.equal(ready.status, 503);
     t.equal((await create(server, 'A: go')).status, 503);
+    for (let n = 0; n < 8; n++) t.equal(await retrieve(server, id), 503, 'what may be lost is not shown either');
     t.match(server.log(), /the database takes no writes any more: the server ends in order/);
     t.match(server.log(), /Input\/output error/);
     t.same(await exited, [null, 'SIGKILL'], 'so that a supervisor starts it again');
