@@ -286,6 +286,12 @@ constexpr Architecture kArchitectures[] = {
      .guesses = Guesses::kMtp,
      .rms_eps = 1e-5,
      .router = "sigmoid"},
+    {.name = "MiMoV2ForCausalLM",   // V2.5: its text model
+     .gguf = "mimo2",
+     .family = Family::kMiMo2,
+     .guesses = Guesses::kMtp,
+     .rms_eps = 1e-5,
+     .router = "sigmoid"},
     {.name = "Dots1ForCausalLM", .gguf = "dots1"},
     {.name = "BailingMoeForCausalLM", .gguf = "bailingmoe", .interleaves_heads = true},
     {.name = "BailingMoeV2ForCausalLM",

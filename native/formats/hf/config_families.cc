@@ -256,7 +256,7 @@ void translate_llama4(Translation& t, const Config& config) {
 }
 
 // Layers with a window have heads of keys and a rotation of their own; values are shorter than keys.
-void translate_mimo2(Translation& t, const Config& config) {
+void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
   const JsonValue pattern = t.find("hybrid_layer_pattern");
   if (static_cast<int64_t>(pattern.items().size()) != config.layers || config.layers > kMostLayers)
     return t.fail(pattern.invalid("has not one number for each layer"));
@@ -270,6 +270,12 @@ void translate_mimo2(Translation& t, const Config& config) {
   for (int64_t i = 0; i < config.guess_layers; ++i) {   // they all have a window
     windowed.push_back(true);
     kv_heads.push_back(own);
+  }
+  if (const JsonValue layout = t.find("attention_projection_layout"); layout.text() == "fused_qkv") {
+    config.sharded = {config.kv_heads, std::min(head_dim, kMostHeads), std::min(t.integer("v_head_dim", head_dim), kMostHeads), kv_heads};
+    config.quantization.qkv_shards = config.kv_heads;
+  } else if (layout.exists() && layout.text() != "split") {
+    t.fail(layout.unsupported("is " + quoted(layout.text()) + " (read: fused_qkv, split)"));
   }
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
@@ -371,7 +377,7 @@ int64_t translate_family(Translation& t, Config& config, int64_t embedding, int6
     case Family::kBlocks: translate_blocks(t, config, head_dim); break;
     case Family::kDeltaNet: translate_delta_nets(t, config); break;
     case Family::kLlama4: translate_llama4(t, config); break;
-    case Family::kMiMo2: translate_mimo2(t, config); break;
+    case Family::kMiMo2: translate_mimo2(t, config, head_dim); break;
     case Family::kStep35: translate_step35(t, config, head_dim); break;
     case Family::kEagle: translate_eagle(t, config); break;
     default: translate_hybrid(t, config, embedding);
