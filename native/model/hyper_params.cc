@@ -126,6 +126,8 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
   };
   const auto carried = [&](std::string_view name) { return carries(0, name); };
   if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight")) return;
+  constexpr std::string_view kIndex = "indexer.proj.weight";   // without it there is nothing to attend to
+  if (traits.position_index && !carried(kIndex)) return;
   GuessLayerParams& guess = params.guess;
   guess.used = true;
   guess.normed = traits.guess_hidden == GuessHidden::kNormed;
@@ -135,6 +137,7 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
     if (guess.head_norm_name.empty() && carried(name)) guess.head_norm_name = name;
   const auto like_the_first = [&](int level) {
     return carries(level, "nextn.eh_proj.weight") && carries(level, "nextn.embed_tokens.weight") == guess.own_embedding &&
+           (!traits.position_index || carries(level, kIndex)) &&
            carries(level, "nextn.shared_head_head.weight") == guess.own_head &&
            (guess.head_norm_name.empty() || carries(level, guess.head_norm_name));
   };

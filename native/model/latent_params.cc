@@ -24,7 +24,9 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   for (size_t i = 0; i < params.layers.size(); ++i) {
     LayerParams& layer = params.layers[i];
     if (!layer.latent()) continue;
-    layer.chooses = shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1;
+    // One that guesses has its own: what a layer before it has chosen is of other rows.
+    const bool guesses = i >= static_cast<size_t>(params.n_layers);
+    layer.chooses = guesses || (shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1);
     any |= layer.chooses;
     if (!any)
       return Error{ErrorCode::kInvalidFile, "'" + read.key(kTypes) + "': layer " + std::to_string(i) +

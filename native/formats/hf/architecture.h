@@ -44,8 +44,7 @@ enum class YarnScale : uint8_t { kNone, kTenth, kWhole };
 // Where checkpoints have the layers that guess tokens.
 enum class Guesses : uint8_t {
   kNone,
-  kLeftOut,   // behind the network's; not read
-  kBehind,    // likewise, and read
+  kBehind,    // behind the network's
   kMtp,       // below "mtp." or "model.mtp.", with numbers of their own
 };
 

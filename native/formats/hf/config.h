@@ -23,6 +23,13 @@ struct LatentHeads {
   int64_t key_dim = 0, value_dim = 0;   // of keys: what does not rotate
 };
 
+// MiMo V2.5: queries, keys and values in one matrix, of which each of `shards` equal runs of rows has its share of the heads of all
+// three, in this order.
+struct ShardedHeads {
+  int64_t shards = 0, key_dim = 0, value_dim = 0;
+  std::vector<int32_t> kv_heads = {};   // of each layer
+};
+
 struct StateSpace {
   int64_t inner = 0, groups = 0, state = 0, heads = 0;
 };
@@ -43,6 +50,7 @@ struct Config {
   int64_t guess_layers = 0; // behind `layers`, of those that the folder has
   DeltaNetHeads delta_net = {};
   LatentHeads latents = {};
+  ShardedHeads sharded = {};
   StateSpace state_space = {};
   Multipliers multipliers = {};
   Quantization quantization = {};

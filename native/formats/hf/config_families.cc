@@ -256,7 +256,7 @@ void translate_llama4(Translation& t, const Config& config) {
 }
 
 // Layers with a window have heads of keys and a rotation of their own; values are shorter than keys.
-void translate_mimo2(Translation& t, const Config& config) {
+void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
   const JsonValue pattern = t.find("hybrid_layer_pattern");
   if (static_cast<int64_t>(pattern.items().size()) != config.layers || config.layers > kMostLayers)
     return t.fail(pattern.invalid("has not one number for each layer"));
@@ -270,6 +270,12 @@ void translate_mimo2(Translation& t, const Config& config) {
   for (int64_t i = 0; i < config.guess_layers; ++i) {   // they all have a window
     windowed.push_back(true);
     kv_heads.push_back(own);
+  }
+  if (const JsonValue layout = t.find("attention_projection_layout"); layout.text() == "fused_qkv") {
+    config.sharded = {config.kv_heads, std::min(head_dim, kMostHeads), std::min(t.integer("v_head_dim", head_dim), kMostHeads), kv_heads};
+    config.quantization.qkv_shards = config.kv_heads;
+  } else if (layout.exists() && layout.text() != "split") {
+    t.fail(layout.unsupported("is " + quoted(layout.text()) + " (read: fused_qkv, split)"));
   }
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
@@ -285,32 +291,64 @@ void translate_mimo2(Translation& t, const Config& config) {
       t.fail(t.find(windows).unsupported("is not '" + std::string(all) + "'"));
 }
 
+// How many layers are `first`; all behind them are `other`.
+int64_t leading_layers(Translation& t, std::string_view list, std::string_view first, std::string_view other) {
+  const JsonValue kinds = t.find(list);
+  size_t count = 0;
+  while (count < kinds.items().size() && kinds.item(count).text() == first) ++count;
+  for (size_t i = count; i < kinds.items().size(); ++i)
+    if (kinds.item(i).text() != other) t.fail(kinds.item(i).unsupported("is not " + quoted(other) + ", as all behind the first layers are"));
+  return static_cast<int64_t>(count);
+}
+
+// Positions in a block of each layer, 0 without blocks: a list of numbers, of layers that guess, too, or in newer files a name of each.
+std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
+  const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"), rates = t.find("compress_rates");
+  if (static_cast<int64_t>(list.items().size()) < config.layers || config.layers > kMostLayers) {
+    t.fail(list.invalid(ratios.exists() ? "has not one number for each layer" : "has not one name for each layer"));
+    return {};
+  }
+  std::vector<int32_t> blocks;
+  for (size_t i = 0; i < static_cast<size_t>(config.layers); ++i) {
+    const JsonValue one = list.item(i);
+    int64_t length = 0;
+    if (ratios.exists()) {
+      length = t.take(one.integer(0, INT32_MAX), int64_t{0});
+    } else if (one.text() == "compressed_sparse_attention" || one.text() == "heavily_compressed_attention") {
+      const int64_t usual = one.text() == "compressed_sparse_attention" ? 4 : 128;
+      length = t.take(rates[one.text()].integer(1, INT32_MAX), usual);
+    } else if (one.text() != "sliding_attention") {
+      t.fail(one.unsupported("is " + quoted(one.text()) + ", which is not computed"));
+    }
+    blocks.push_back(static_cast<int32_t>(length));
+  }
+  return blocks;
+}
+
 // DeepSeek V4: a window, and blocks of positions behind it; several residual streams that are mixed.
-void translate_blocks(Translation& t, const Config& config) {
+void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   const auto size = [&](std::string_view name, int64_t value) { t.out().integer(t.key(name), static_cast<uint64_t>(value)); };
-  size("rope.dimension_count", t.needed({"qk_rope_head_dim"}));
+  const double share = t.take(t.find("rope_parameters")["compress"]["partial_rotary_factor"].number(), t.number("partial_rotary_factor", 0));
+  const auto turning = static_cast<int64_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(head_dim));
+  size("rope.dimension_count", turning > 0 && !t.find("qk_rope_head_dim").exists() ? turning : t.needed({"qk_rope_head_dim"}));
   size("attention.q_lora_rank", t.needed({"q_lora_rank"}));
   size("attention.sliding_window", t.needed({"sliding_window"}));
   size("attention.output_group_count", t.needed({"o_groups"}));
   size("attention.output_lora_rank", t.needed({"o_lora_rank"}));
-  t.out().number(t.key("attention.compress_rope_freq_base"), t.needed_number("compress_rope_theta"));
+  // Newer files have the angles of layers without blocks and of those with them apart (config_rope.cc).
+  const JsonValue kinds = t.find("rope_parameters"), blocked = kinds["compress"]["rope_theta"];
+  t.out().number(t.key("attention.compress_rope_freq_base"),
+                 kinds["main"].exists() && blocked.exists() ? t.take(blocked.number(), 1.0) : t.needed_number("compress_rope_theta"));
   put_index(t, config);
   size("hyper_connection.count", t.needed({"hc_mult"}));
   size("hyper_connection.sinkhorn_iterations", t.needed({"hc_sinkhorn_iters"}));
   t.out().number(t.key("hyper_connection.epsilon"), t.needed_number("hc_eps"));
-  size("hash_layer_count", t.integer("num_hash_layers", 0));
-  const JsonValue ratios = t.find("compress_ratios");   // of layers that guess, too
-  if (static_cast<int64_t>(ratios.items().size()) < config.layers || config.layers > kMostLayers)
-    return t.fail(ratios.invalid("has not one number for each layer"));
-  std::vector<int32_t> blocks;
-  for (size_t i = 0; i < static_cast<size_t>(config.layers); ++i)
-    blocks.push_back(static_cast<int32_t>(t.take(ratios.item(i).integer(0, INT32_MAX), int64_t{0})));
+  size("hash_layer_count", t.integer("num_hash_layers", leading_layers(t, "mlp_layer_types", "hash_moe", "moe")));
+  const std::vector<int32_t> blocks = block_lengths(t, config);
   t.out().integers(t.key("attention.compress_ratios"), blocks);
   const std::vector<float> limits(static_cast<size_t>(config.layers), static_cast<float>(t.needed_number("swiglu_limit")));
   t.out().numbers(t.key("swiglu_clamp_exp"), limits);
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
-  if (const JsonValue kinds = t.find("rope_parameters")["main"]; kinds.exists())
-    t.fail(kinds.unsupported("is of some layers only: 'rope_theta', 'compress_rope_theta' and 'rope_scaling' are read"));
 }
 
 // What it leaves out is the model's, which the folder does not know. Tokens are told by how far they are from their rows.
@@ -336,10 +374,10 @@ int64_t translate_family(Translation& t, Config& config, int64_t embedding, int6
     case Family::kPlain: translate_plain(t, config); break;
     case Family::kGemma4: return translate_gemma4(t, config, head_dim);
     case Family::kLatents: return translate_latents(t, config);
-    case Family::kBlocks: translate_blocks(t, config); break;
+    case Family::kBlocks: translate_blocks(t, config, head_dim); break;
     case Family::kDeltaNet: translate_delta_nets(t, config); break;
     case Family::kLlama4: translate_llama4(t, config); break;
-    case Family::kMiMo2: translate_mimo2(t, config); break;
+    case Family::kMiMo2: translate_mimo2(t, config, head_dim); break;
     case Family::kStep35: translate_step35(t, config, head_dim); break;
     case Family::kEagle: translate_eagle(t, config); break;
     default: translate_hybrid(t, config, embedding);

@@ -123,12 +123,18 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   const JsonValue windowed = rope["sliding_attention"];
   if (rope["full_attention"].exists()) rope = rope["full_attention"];
+  // DeepSeek V4's layers without blocks turn by angles of their own; those with them may be stretched.
+  const JsonValue plain = rope["main"];
+  if (plain.exists()) rope = rope["compress"];
+  if (const JsonValue kind = plain["rope_type"]; kind.exists() && kind.text() != "default")
+    t.fail(kind.unsupported("is " + quoted(kind.text()) + ", expected 'default': layers without blocks are not stretched"));
   if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is no object"));
   if (rope["mrope_section"].exists()) put_sections(t, rope["mrope_section"]);
   const auto value = [&](std::string_view name, double fallback) {
     return t.take(rope[name].number(), t.find(name).is_array() ? fallback : t.number(name, fallback));
   };
   double base = value("rope_theta", t.architecture().gguf == "gemma3" ? 1e6 : t.architecture().rope_base);
+  if (plain.exists()) base = t.take(plain["rope_theta"].number(), t.number("rope_theta", t.architecture().rope_base));
   const JsonValue kind_value = rope["rope_type"].exists() ? rope["rope_type"] : rope["type"];
   const std::string_view kind = kind_value.text();
   // Hunyuan's stretches the base (NTK-aware interpolation: modeling_hunyuan_v1_dense.py).

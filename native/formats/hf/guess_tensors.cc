@@ -36,7 +36,7 @@ std::optional<GuessName> mtp_name(std::string_view name) {
 }
 
 int64_t count_guess_layers(const std::vector<Safetensor>& tensors, Guesses guesses, int64_t layers, std::optional<int64_t> stated) {
-  if (guesses == Guesses::kNone || guesses == Guesses::kLeftOut) return 0;
+  if (guesses == Guesses::kNone) return 0;
   int64_t count = 0;
   bool has_first = false;
   for (const Safetensor& tensor : tensors) {

@@ -107,22 +107,25 @@ class Joiner {
       return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is no matrix of FP8");
     auto scales = grid(*scale);
     if (!scales) return scales.error();
-    const int64_t matrices = n == 3 ? weight.shape[0] : 1, rows = weight.shape[n - 2], cols = weight.shape[n - 1];
+    // Each run of rows that has blocks of its own is as a matrix.
+    const bool sharded = n == 2 && settings_.qkv_shards > 1 && stem.ends_with(".qkv_proj") && weight.shape[0] % settings_.qkv_shards == 0;
+    const int64_t matrices = n == 3 ? weight.shape[0] : sharded ? settings_.qkv_shards : 1;
+    const int64_t rows = weight.shape[n - 2] / (sharded ? matrices : 1), cols = weight.shape[n - 1];
     const auto blocks = [](int64_t length, int64_t block) { return (length + block - 1) / block; };
     // One for all, one for each row, or one for each block.
     int64_t block_rows = rows, block_cols = cols;
     int64_t count = 1;
     for (const int64_t length : scale->shape) count *= length;   // no more than the file has bytes
     if (count != 1) {
-      const bool by_row = scale->shape.back() == 1 && n == 2;
+      const bool by_row = scale->shape.back() == 1 && n == 2 && !sharded;
       block_rows = by_row ? 1 : settings_.block_rows;
       block_cols = by_row ? cols : settings_.block_cols;
       if (block_rows < 1 || block_cols < 1)
         return invalid(*scale, "has the shape " + shape_text(scale->shape) + ", but no 'weight_block_size' is set");
-      std::vector<int64_t> expected = {blocks(rows, block_rows), blocks(cols, block_cols)};
+      std::vector<int64_t> expected = {blocks(rows, block_rows) * (sharded ? matrices : 1), blocks(cols, block_cols)};
       if (n == 3) expected.insert(expected.begin(), matrices);
       if (scale->shape != expected) return misfit(*scale, expected);
-    } else if (n == 3) {
+    } else if (matrices > 1) {
       return invalid(*scale, "is one number for " + std::to_string(matrices) + " matrices, which is not read");
     }
     scales->rows = blocks(rows, block_rows);
@@ -144,7 +147,7 @@ class Joiner {
 
   // DeepSeek V4's experts: two E2M1 codes in a byte, the first lower, and a power of two for each 32.
   Status join_mxfp4(Safetensor& codes, const std::string& stem) {
-    const auto scales = need(stem + ".scale", codes);
+    const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);   // the former of MiMo V2.5
     if (!scales) return scales.error();
     if ((*scales)->type != "U8")
       if (Status status = expect_type(**scales, "F8_E8M0"); !status) return status;

@@ -19,6 +19,7 @@ struct Quantization {
   int bits = 4;
   int64_t block_rows = 0, block_cols = 0;   // of FP8; 0: as its scales' shape has it
   bool zeros_less_one = false;              // GPTQ's first format
+  int64_t qkv_shards = 1;   // equal runs of rows of "qkv_proj", each with blocks of FP8 from its own first row on (MiMo V2.5)
 };
 
 // Errors: kUnsupported, naming the setting, for methods and forms that are not read.

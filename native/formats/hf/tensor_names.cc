@@ -290,7 +290,7 @@ bool is_choice_bias(std::string_view name) { return contains(kChoiceBiases, name
 bool is_left_out(std::string_view name) {
   for (const std::string_view part : {"vision_tower.", "vision_model.", "visual.", "audio_tower.",
                                       "multi_modal_projector.", "connector.modality_projection.", "mm_projector.", "embed_vision.", "embed_audio.",
-                                      "model.mtp_", "sound_encoder.", "sound_projection."})
+                                      "model.mtp_", "audio_encoder.", "speech_embeddings.", "sound_encoder.", "sound_projection."})
     if (name.find(part) != std::string_view::npos) return true;
   if (name.starts_with("mtp.") || name.starts_with("model.mtp.")) return true;
   return name.ends_with(".rotary_emb.inv_freq");

@@ -171,6 +171,7 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
     return add_fused(block, std::string(kind), tensor, type);
   if (stem == "attention.wqkv") return add_grouped(block, suffix, tensor, type);
   if (stem == "attention.query_key_value") return add_joined(block, suffix, tensor, type);
+  if (config_.sharded.shards > 0 && rest == "self_attn.qkv_proj.weight") return add_sharded(layer, tensor, type);
   if (stem == "mlp.experts.down_proj") return put(block + "ffn_down_exps.weight", tensor, type);
   const std::string_view name = layer_name(stem);
   if (name.empty() || suffix.empty()) return put(tensor.name, tensor, type);
@@ -267,6 +268,28 @@ Status Translator::add_grouped(const std::string& block, std::string_view suffix
   if (Status status = add_part("attn_q", 0, queries); !status) return status;
   if (Status status = add_part("attn_k", queries, 1); !status) return status;
   return add_part("attn_v", queries + 1, 1);
+}
+
+// Queries, keys and values shard by shard: as engines that run a shard on each device want it.
+Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorType type) {
+  const auto& [shards, key_dim, value_dim, kv_heads] = config_.sharded;
+  const int64_t own = kv_heads[static_cast<size_t>(layer)];   // add_of_layer() has refused those behind
+  const int64_t counts[] = {config_.heads * key_dim, own * key_dim, own * value_dim}, all_rows = counts[0] + counts[1] + counts[2];
+  if (tensor.shape.size() != 2 || tensor.shape[0] != all_rows || config_.heads % shards != 0 || own % shards != 0)
+    return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " + std::to_string(own) +
+                               " of keys and of values in " + std::to_string(shards) + " shards");
+  const Rows all = rows_of(tensor, type);
+  int64_t first = 0;
+  for (size_t part = 0; part < 3; ++part) {
+    const int64_t share = counts[part] / shards;
+    std::vector<Run> runs;
+    for (int64_t shard = 0; shard < shards; ++shard) runs.push_back({all, shard * (all_rows / shards) + first, share});
+    constexpr const char* kNames[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight"};
+    const std::string name = "blk." + std::to_string(layer) + "." + kNames[part];
+    if (Status status = put_runs(name, {tensor.shape[1], counts[part]}, std::move(runs), tensor); !status) return status;
+    first += share;
+  }
+  return {};
 }
 
 // All heads of queries, then all of keys, then all of values; apart where their rows take another order.

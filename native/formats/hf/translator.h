@@ -48,6 +48,7 @@ class Translator {
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);
   Status add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
+  Status add_sharded(int64_t layer, const Safetensor& tensor, TensorType type);
   Status add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
   // `tensor` as it is, but for what the architecture does to all.
   Status put(const std::string& name, const Safetensor& tensor, TensorType type);

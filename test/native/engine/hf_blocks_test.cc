@@ -61,7 +61,53 @@ FamilyFolder folder() {
           kNames, [](Weights&) {}, [](Weights&) {}, "layers."};
 }
 
+void replace(std::string& text, std::string_view what, std::string_view by) {
+  const size_t at = text.find(what);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, what.size(), by);
+}
+
+constexpr std::string_view kStretch = R"("factor":16.0,"original_max_position_embeddings":64,"beta_fast":32,"beta_slow":1)";
+
+// As transformers writes the same settings since its 5.9: kinds of layers by name, and angles of each of two kinds.
+FamilyFolder newer_folder(const std::string& blocked) {
+  FamilyFolder one = folder();
+  replace(one.config, R"("qk_rope_head_dim":16,)", "");
+  replace(one.config, R"("compress_ratios":[0,4,128,0],)",
+          R"("layer_types":["sliding_attention","compressed_sparse_attention","heavily_compressed_attention"],)"
+          R"("compress_rates":{"compressed_sparse_attention":4,"heavily_compressed_attention":128},)");
+  replace(one.config, R"("num_hash_layers":1,)", R"("mlp_layer_types":["hash_moe","moe","moe"],)");
+  replace(one.config, R"("rope_theta":10000,"compress_rope_theta":160000,)",
+          R"("rope_parameters":{"main":{"rope_type":"default","rope_theta":10000.0,"partial_rotary_factor":0.25},"compress":{)" + blocked +
+              R"("rope_theta":160000.0,"partial_rotary_factor":0.25}},)");
+  return one;
+}
+
+std::vector<float> logits_of_folder(const FamilyFolder& one) {
+  const auto file = GgufFile::open(check::vectors_path(std::string("models/") + one.file + ".gguf"));
+  if (!file) {
+    check::fail(__FILE__, __LINE__, file.error().message);
+    return {};
+  }
+  const ScratchFolder folder;
+  folder.write("config.json", config_of(one));
+  folder.write("tokenizer.json", kSmallTokenizer);
+  folder.write("model.safetensors", safetensors_of(renamed(weights_of(**file), one.names, one.layers)));
+  return family_logits(folder.path(), one.name);
+}
+
 }  // namespace
+
+TEST(folders_of_deepseek4_in_newer_words_compute_what_their_files_do) {
+  check_folder(newer_folder(R"("rope_type":"default",)"));
+  if (check::vectors_path("models/deepseek4.mxfp4_moe.gguf").empty()) return;
+  FamilyFolder older = folder();
+  const std::vector<float> plain = logits_of_folder(older);
+  replace(older.config, R"("rope_theta":10000,)", R"("rope_theta":10000,"rope_scaling":{"type":"yarn",)" + std::string(kStretch) + "},");
+  const std::vector<float> want = logits_of_folder(older);
+  CHECK(plain != want);
+  CHECK(want == logits_of_folder(newer_folder(R"("rope_type":"yarn",)" + std::string(kStretch) + ",")));
+}
 
 TEST(folders_of_deepseek4_compute_what_their_files_do) { check_folder(folder()); }
 TEST(damaged_folders_of_deepseek4_never_do_harm) { damage_folder(folder(), 25); }

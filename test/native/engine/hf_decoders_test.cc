@@ -1,4 +1,5 @@
 // Decoders that keep keys and values only, as published: names and orders of transformers' modeling file of each.
+#include "model/mixture_cases.h"
 #include "support/family_check.h"
 
 namespace monolith {
@@ -339,6 +340,31 @@ TEST(folders_of_step_bring_their_layers_that_guess) {
                                            made_up(static_cast<size_t>(head.values()), 7, 0.1f));
                         }
                       }});
+}
+
+// Ling's stand behind the others too, and end in a norm of their own. There are no golden files of it: a network of ours.
+TEST(folders_of_ling_bring_their_layers_that_guess) {
+  const TinyModel ling = bailingmoe2().model;
+  const Bytes image = ling.build();
+  const auto file = GgufFile::parse(image);
+  REQUIRE(file.ok());
+  std::string config = config_of(**file, "BailingMoeV2ForCausalLM", "bailingmoe2",
+                                 R"(,"num_experts":6,"num_experts_per_tok":2,"moe_intermediate_size":48,"num_shared_experts":1,)"
+                                 R"("first_k_dense_replace":1,"norm_topk_prob":true,"n_group":3,"topk_group":2,)"
+                                 R"("routed_scaling_factor":2.5,"score_function":"sigmoid")");
+  config = config.substr(config.find(',') + 1);
+  config.pop_back();
+  const TensorNames names = kDecoder + TensorNames{{"token_embd.weight", "model.word_embeddings.weight"},
+                                                   {"attn_qkv.weight", "attention.query_key_value.weight"},
+                                                   {"attn_q_norm.weight", "attention.query_layernorm.weight"},
+                                                   {"attn_k_norm.weight", "attention.key_layernorm.weight"},
+                                                   {"attn_output.weight", "attention.dense.weight"},
+                                                   {"exp_probs_b.bias", "mlp.gate.expert_bias"}};
+  const auto name = [](int level, const std::string& rest) {
+    return "model.layers." + std::to_string(3 + level) + "." + (rest == "shared_head.norm.weight" ? "final_layernorm.weight" : rest);
+  };
+  for (const int levels : {1, 2})
+    check_guess_layers({{"", "BailingMoeV2ForCausalLM", config, names}, R"("num_nextn_predict_layers":)" + std::to_string(levels), name, levels}, **file);
 }
 
 TEST(damaged_folders_of_decoders_never_do_harm) {

@@ -154,7 +154,8 @@ TEST(folders_of_latent_attention_compute_what_their_files_do) {
 
 TEST(folders_of_latents_bring_their_layer_that_guesses) {
   for (const FamilyFolder& one : folders())
-    if (const std::string name = one.name; name == "DeepseekV3ForCausalLM" || name == "Glm4MoeLiteForCausalLM")
+    if (const std::string name = one.name; name == "DeepseekV3ForCausalLM" || name == "Glm4MoeLiteForCausalLM" ||
+                                           name == "DeepseekV32ForCausalLM" || name == "GlmMoeDsaForCausalLM")
       check_guess_layers({one, R"("num_nextn_predict_layers":1)"});
 }
 

@@ -94,6 +94,9 @@ Roots roots_of(const std::string& name) {
   if (name == "InternLM2ForCausalLM")
     return {"model.layers.",
             {{"token_embd", "model.tok_embeddings"}, {"output_norm", "model.norm"}, {"output", "output"}}};
+  if (name.starts_with("Exaone4_5"))
+    return {"model.language_model.layers.",
+            {{"token_embd", "model.language_model.embed_tokens"}, {"output_norm", "model.language_model.norm"}, {"output", "lm_head"}}};
   if (name.starts_with("Bailing"))
     return {"model.layers.",
             {{"token_embd", "model.word_embeddings"}, {"output_norm", "model.norm"}, {"output", "lm_head"}}};
@@ -378,6 +381,9 @@ std::vector<FolderCase> folder_cases() {
       {llama_like("exaone", true), "ExaoneForCausalLM", R"(,"activation_function":"silu")", kExaone},
       {exaone4(false), "Exaone4ForCausalLM", R"(,"sliding_window":null,"sliding_window_pattern":"LLLG")"},
       {exaone4(true), "Exaone4ForCausalLM", R"(,"sliding_window":7,"sliding_window_pattern":"LLLG")"},
+      {exaone4(true), "Exaone4_5_ForConditionalGeneration",
+       R"(,"model_type":"exaone4","sliding_window":7,"layer_types":["sliding_attention","sliding_attention","sliding_attention",)"
+       R"("full_attention","sliding_attention"])"},
       {glm4(), "Glm4ForCausalLM", R"(,"attention_bias":true,"partial_rotary_factor":0.5)", kGlm},
       {glm4(), "Glm4ForCausalLM", R"(,"attention_bias":true)", kGlm},
       {glm4moe(false), "Glm4MoeForCausalLM", glm_moe, kGlmMoe, false, false, mlp_experts},
@@ -419,6 +425,10 @@ std::string config_text(const FolderCase& one, const GgufFile& file) {
   // The checkpoint does not count the layer that guesses.
   if (one.name == "Glm4MoeForCausalLM")
     config.replace(config.find("\"num_hidden_layers\":4"), 21, "\"num_hidden_layers\":3");
+  if (one.name.starts_with("Exaone4_5")) {   // beside that of pictures
+    const size_t text = config.find(',') + 1;
+    config = config.substr(0, text) + R"("vision_config":{"hidden_size":8},"text_config":{)" + config.substr(text) + "}";
+  }
   if (one.norms_from_one) config.replace(config.find("\"silu\""), 6, "\"gelu_pytorch_tanh\"");
   if (one.name == "ExaoneForCausalLM")
     for (const auto& [from, to] : {std::pair{"\"hidden_act\"", "\"unused\""},

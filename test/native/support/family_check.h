@@ -142,13 +142,10 @@ struct GuessFolder {
 };
 
 // What they guess is held against the file, and the network's logits against those of a folder without them.
-inline void check_guess_layers(const GuessFolder& one) {
+inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   const FamilyFolder& family = one.family;
-  const std::string path = check::vectors_path(std::string("models/") + family.file + ".gguf"), what = family.name;
-  if (path.empty()) return check::skip("the golden vectors are not here");
-  const auto golden = GgufFile::open(path);
-  REQUIRE(golden.ok());
-  LooseModel loose(**golden);
+  const std::string what = family.name;
+  LooseModel loose(golden);
   const uint32_t first = loose.number("block_count");
   for (int level = 0; level < one.levels; ++level) add_guess_layer(loose);
   one.change(loose);
@@ -202,7 +199,7 @@ inline void check_guess_layers(const GuessFolder& one) {
       return all;
     }
     Fed sequence(**model, 0, 0);
-    logits = sequence.feed({5, 17, 200, 31, 8, 90, 4}, 3);
+    logits = sequence.feed({5, 17, 20, 31, 8, 9, 4}, 3);
     for (int depth = 0; guesses && depth <= one.levels; ++depth) {
       const std::vector<float> next = sequence.guess(33 + depth, depth);
       all.insert(all.end(), next.begin(), next.end());
@@ -215,6 +212,14 @@ inline void check_guess_layers(const GuessFolder& one) {
   if (network != logits) check::fail(__FILE__, __LINE__, what + ": other logits from the folder with a layer that guesses");
   guesses_of(**plain, false);
   if (network != logits) check::fail(__FILE__, __LINE__, what + ": other logits from the folder without its layer that guesses");
+}
+
+inline void check_guess_layers(const GuessFolder& one) {
+  const std::string path = check::vectors_path(std::string("models/") + one.family.file + ".gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto golden = GgufFile::open(path);
+  REQUIRE(golden.ok());
+  check_guess_layers(one, **golden);
 }
 
 }  // namespace monolith::testing

@@ -148,6 +148,31 @@ TEST(grammar_spells_objects_and_arrays_in_tags) {
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
+// Nothing between two tags is a string where one may be meant, and readers take it for that: not for the empty object beside it. And
+// items are those of their places, no more than there may be.
+TEST(grammar_takes_nothing_in_tags_for_a_string_and_items_for_those_of_their_places) {
+  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{
+      "b":{"anyOf":[{"type":"string","minLength":1},{"type":"object","properties":{"k":{"type":"integer"}},"additionalProperties":false}]},
+      "l":{"anyOf":[{"type":"string","minLength":1},{"type":"array","items":{"type":"integer"}}]},
+      "t":{"type":"array","prefixItems":[{"type":"boolean"},{"type":"integer"}],"items":{"type":"null"},"maxItems":3},
+      "p":{"type":"array","prefixItems":[{"type":"boolean"}],"items":false},"n":{"type":"array","items":{"type":"integer"},"maxItems":0}},
+      "additionalProperties":false})", "~</f>");
+  Spelling spelling;
+  spelling.name_open = "~<";
+  spelling.text_open = spelling.json_open = ">";
+  spelling.value_close = "~</";
+  spelling.text_end = "~";
+  spelling.item = "i";
+  options.spelling = spelling;
+  const auto grammar = compiled(options);
+  for (const char* text : {"~<b>a~</b>~</f>", "~<b>~<k>1~</k>~</b>~</f>", "~<b>{}~</b>~</f>", "~<l>~<i>1~</i>~</l>~</f>", "~<l>[]~</l>~</f>",
+                           "~<t>~<i>true~</i>~<i>1~</i>~<i>null~</i>~</t>~</f>", "~<p>~<i>true~</i>~</p>~</f>", "~<p>~</p>~</f>", "~<n>~</n>~</f>"})
+    if (read(*grammar, text) != Read::kWhole) check::fail(__FILE__, __LINE__, text);
+  for (const char* text : {"~<b>~</", "~<l>~</", "~<t>~<i>1", "~<t>~<i>true~</i>~<i>t", "~<t>~<i>true~</i>~<i>1~</i>~<i>1", "~<t>~<i>true~</i>~<i>1~</i>~<i>null~</i>~<i",
+                           "~<p>~<i>true~</i>~<i", "~<n>~<i"})
+    if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
+}
+
 TEST(grammar_keeps_what_ends_a_value_out_of_strings_within_json) {
   const auto grammar = compiled(tagged(R"({"type":"object","properties":{"n":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"integer"}}},"required":["n"]})"));
   CHECK(read(*grammar, "<p=n>{\"a\":\"</q>\\u003c\",\"</\":1}</p></f>") == Read::kWhole);
