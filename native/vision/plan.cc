@@ -69,6 +69,7 @@ class Planner {
     int64_t most = params_.most_pixels;
     if (options.overview_only) most = std::max(params_.least_pixels, std::min(most, kLowPixels));
     switch (params_.traits->projector) {
+      case Projector::kQwen2Vl:
       case Projector::kQwen25Vl:
       case Projector::kQwen3Vl: single(qwen_size(picture_, params_.factor(), params_.least_pixels, most)); break;
       case Projector::kPixtral: {

@@ -173,7 +173,7 @@ class Reader {
   }
 
   static bool has_sizes_in_folders(Projector projector) {
-    return projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl || projector == Projector::kLfm2;
+    return projector == Projector::kQwen2Vl || projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl || projector == Projector::kLfm2;
   }
 
   Status folder_pixels(std::string_view key, int64_t low, int64_t high, int64_t& to) {

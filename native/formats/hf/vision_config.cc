@@ -35,6 +35,7 @@ struct Defaults {
 constexpr Defaults kDefaults[] = {
     {TowerKind::kIdefics3, "idefics3", 1152, 3072, 12, 16, 224, 32, "gelu_pytorch_tanh", 1e-6, kLanczos, kHalf, kHalf},
     {TowerKind::kGemma3, "gemma3", 768, 3072, 12, 12, 224, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {TowerKind::kQwen2Vl, "qwen2vl_merger", 1280, 0, 32, 16, 0, 14, "quick_gelu", 1e-6, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf, kHalf},
     {TowerKind::kPixtral, "pixtral", 1024, 4096, 24, 16, 1024, 16, "gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
@@ -52,6 +53,7 @@ constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
     {"SmolVLMForConditionalGeneration", "", TowerKind::kIdefics3},
     {"Gemma3ForConditionalGeneration", "", TowerKind::kGemma3},
+    {"Qwen2VLForConditionalGeneration", "", TowerKind::kQwen2Vl},
     {"Qwen2_5_VLForConditionalGeneration", "", TowerKind::kQwen25Vl},
     {"Qwen3VLForConditionalGeneration", "", TowerKind::kQwen3Vl},
     {"Qwen3VLMoeForConditionalGeneration", "", TowerKind::kQwen3Vl},
@@ -80,6 +82,7 @@ class TowerTranslation {
     switch (tower_.kind) {
       case TowerKind::kIdefics3: idefics3(); break;
       case TowerKind::kGemma3: gemma3(); break;
+      case TowerKind::kQwen2Vl:
       case TowerKind::kQwen25Vl:
       case TowerKind::kQwen3Vl: qwen(); break;
       case TowerKind::kPixtral: pixtral(); break;
@@ -140,7 +143,9 @@ class TowerTranslation {
   }
 
   void sizes() {
-    const int64_t width = vision_integer({"hidden_size"}, defaults_.width);
+    // Of Qwen2-VL's "hidden_size" is the text model's.
+    const bool qwen2 = tower_.kind == TowerKind::kQwen2Vl;
+    const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width) : vision_integer({"hidden_size"}, defaults_.width);
     tower_.layers = vision_integer({"depth", "num_hidden_layers"}, defaults_.layers);
     tower_.heads = vision_integer({"num_heads", "num_attention_heads"}, defaults_.heads);
     tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
@@ -148,12 +153,23 @@ class TowerTranslation {
     if (tower_.layers > kMostTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
     put("patch_size", tower_.patch);
     put("embedding_length", width);
-    put("feed_forward_length", vision_integer({"intermediate_size"}, defaults_.inner));
+    put("feed_forward_length", qwen2 ? times_wide(width) : vision_integer({"intermediate_size"}, defaults_.inner));
     put("attention.head_count", tower_.heads);
-    expect(vision_["num_channels"], 3, 3);
+    for (const char* const name : {"num_channels", "in_channels", "in_chans"}) expect(vision_[name], 3, 3);
     const auto eps = vision_["layer_norm_eps"].number();
     if (!eps) fail(eps.error());
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
+  }
+
+  // The inner width, where it is given in widths.
+  int64_t times_wide(int64_t width) {
+    const JsonValue value = vision_["mlp_ratio"];
+    const auto ratio = value.number();
+    if (!ratio) return fail(ratio.error()), width;
+    const double inner = ratio->value_or(4) * static_cast<double>(width);
+    if (!(inner >= 1 && inner <= static_cast<double>(kMostSize)) || inner != std::floor(inner))
+      return fail(value.invalid("makes no whole number of " + std::to_string(width) + " times it")), width;
+    return static_cast<int64_t>(inner);
   }
 
   void activation() {
@@ -226,6 +242,7 @@ class TowerTranslation {
     const JsonValue size = processor_["size"];
     pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
            processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
+    if (tower_.kind == TowerKind::kQwen2Vl) return;
     if (tower_.kind == TowerKind::kQwen25Vl) return windows();
     const JsonValue parts = vision_["deepstack_visual_indexes"];
     for (size_t i = 0; i < parts.items().size(); ++i) tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));

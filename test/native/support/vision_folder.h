@@ -22,6 +22,10 @@ struct VisionFolder {
   std::string tower, projector, layers;   // what the names of each begin with; `layers` within the tower
   TensorNames names;                // by stem: of the tower, of a layer, of the projector ("mm.")
   std::function<void(Weights&)> publish = [](Weights&) {};   // from a vision file's order to the checkpoint's
+  // Of a tower that no pair has, made of one that a pair has: both files are changed before they are compared.
+  std::function<void(Weights&)> derive = [](Weights&) {};
+  std::vector<std::string> without = {};                                    // keys of the vision file
+  std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};             // and others for them
 };
 
 inline const TensorNames kSiglip = {{"v.patch_embd", "embeddings.patch_embedding"}, {"v.position_embd", "embeddings.position_embedding"},
@@ -108,6 +112,23 @@ inline std::vector<VisionFolder> vision_folders() {
                  kQwenTower + TensorNames{{"v.post_ln", "merger.ln_q"}, {"mm.0", "mlp.0"}, {"mm.2", "mlp.2"}, {"ffn_gate", "mlp.gate_proj"},
                                           {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}},
                  [](Weights& w) { join_frames(w), join_qkv(w); }});
+  all.push_back({"qwen25vl", "Qwen2VLForConditionalGeneration", "model.",
+                 R"("model_type":"qwen2_vl","rope_scaling":{"type":"mrope","mrope_section":[4,6,6]})",
+                 vision(R"("depth":3,"num_heads":2,"embed_dim":64,"hidden_size":128,"mlp_ratio":2,"in_channels":3,"temporal_patch_size":2,)" + eps +
+                        R"(,"model_type":"qwen2_vl","hidden_act":"quick_gelu","patch_size":14,"spatial_merge_size":2)"),
+                 R"("min_pixels":6272,"max_pixels":12845056,"patch_size":14,"temporal_patch_size":2,"merge_size":2)", "visual.", "visual.merger.",
+                 "blocks.",
+                 kQwenTower + TensorNames{{"v.post_ln", "merger.ln_q"}, {"mm.0", "mlp.0"}, {"mm.2", "mlp.2"}, {"ffn_up", "mlp.fc1"}, {"ffn_down", "mlp.fc2"}},
+                 [](Weights& w) { join_frames(w), join_qkv(w); },
+                 // No gate, and norms that subtract a mean.
+                 [](Weights& w) {
+                   std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
+                   const FloatTensor some = w.at("v.blk.0.attn_q.bias");
+                   for (const char* const norm : {"v.blk.0.ln1", "v.blk.1.ln1", "v.blk.2.ln1", "v.blk.0.ln2", "v.blk.1.ln2", "v.blk.2.ln2", "v.post_ln"})
+                     w[std::string(norm) + ".bias"] = some;
+                 },
+                 {"clip.projector_type", "clip.use_silu", "clip.vision.n_wa_pattern"},
+                 [](GgufBuilder& keys) { keys.string("clip.projector_type", "qwen2vl_merger"); }});
   all.push_back({"qwen3vl", "Qwen3VLForConditionalGeneration", "model.language_model.",
                  R"("model_type":"qwen3_vl_text","rope_scaling":{"mrope_interleaved":true,"mrope_section":[6,5,5],"rope_type":"default"})",
                  vision(deep + R"(,"model_type":"qwen3_vl","patch_size":16,"spatial_merge_size":2,"num_position_embeddings":64,)"
@@ -182,6 +203,7 @@ struct VisionPairFiles {
 inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, const GgufFile& tower, const VisionPairFiles& to) {
   const std::string architecture(*text.string("general.architecture").value());
   Weights of_text = weights_of(text), of_tower = weights_of(tower);
+  one.derive(of_tower);
   // What checkpoints store less one, and what they have once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)
@@ -194,7 +216,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
     const std::vector<float>& row = row_break->second.values;
     std::ranges::copy(row, table.begin() + (*tokenizer)->find("[IMG_BREAK]") * static_cast<ptrdiff_t>(row.size()));
   }
-  const Bytes text_bytes = gguf_of(text, of_text), tower_bytes = gguf_of(tower, of_tower);
+  const Bytes text_bytes = gguf_of(text, of_text), tower_bytes = gguf_of(tower, of_tower, one.without, one.more);
   const auto as_text = [](const Bytes& bytes) { return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
   to.files.write("text.gguf", as_text(text_bytes));
   to.files.write("mmproj.gguf", as_text(tower_bytes));

@@ -95,7 +95,7 @@ TEST(pieces_are_made_as_the_makers_make_them) {
     ResampleFilter filter;
   };
   // One piece, stretched.
-  for (const auto& [type, filter] : {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2.5vl_merger", ResampleFilter::kBicubic},
+  for (const auto& [type, filter] : {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2vl_merger", ResampleFilter::kBicubic}, Case{"qwen2.5vl_merger", ResampleFilter::kBicubic},
                                      Case{"qwen3vl_merger", ResampleFilter::kBicubic}, Case{"pixtral", ResampleFilter::kBicubic}}) {
     const ParsedModel parsed{TinyVision(type)};
     const auto model = loaded(parsed), usual = loaded(parsed, VisionResize::kLlamaCpp);

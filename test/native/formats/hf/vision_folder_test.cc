@@ -3,6 +3,7 @@
 #include "formats/hf/vision_folder.h"
 
 #include <string>
+#include <tuple>
 
 #include "check.h"
 #include "formats/hf/model_file.h"
@@ -74,6 +75,32 @@ TEST(towers_that_cannot_be_are_named) {
   Parts parts;
   parts.processor.clear();
   refused(parts, "holds no preprocessor_config.json");
+}
+
+TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "Qwen2VLForConditionalGeneration";
+  whole.config = R"("vision_config":{"depth":2,"embed_dim":8,"hidden_size":64,"mlp_ratio":4,"num_heads":2,"patch_size":14})";
+  whole.processor = R"({"min_pixels":3136,"max_pixels":12845056,"patch_size":14,"merge_size":2,"resample":3})";
+  whole.tensors = {{"visual.merger.ln_q.weight", "F32", {8}, std::string(32, 'a')}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "qwen2vl_merger");
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.embedding_length")->value_or(0), 8u);   // not the text model's
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 32u);
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":0.3", "'vision_config.mlp_ratio' makes no whole number of 8 times it"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":-1", "'vision_config.mlp_ratio' makes no whole number"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":1e300", "'vision_config.mlp_ratio' makes no whole number"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":\"4\"", "'vision_config.mlp_ratio'"},
+           {&Parts::config, "\"embed_dim\":8", "\"embed_dim\":0", "'vision_config.embed_dim' is 0, expected an integer"},
+           {&Parts::config, "\"depth\":2", "\"depth\":2,\"in_channels\":1", "'vision_config.in_channels' is not 3"},
+           {&Parts::processor, "\"merge_size\":2", "\"merge_size\":4", "'merge_size' is not the 2 of config.json"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
 }
 
 TEST(tensors_of_towers_that_cannot_be_are_named) {
