@@ -16,6 +16,8 @@ PictureSize pixtral_size(PictureSize picture, int longest, int factor);
 PictureSize idefics_size(PictureSize picture, int longer);
 // ... and that stretched to whole tiles of `side`.
 PictureSize idefics_tiled(PictureSize scaled, int side);
+// Gemma 4: as large as `most` pixels allow, smaller or larger than the picture; sides rounded down to multiples of `factor`.
+PictureSize gemma4_size(PictureSize picture, int factor, int64_t most);
 // CLIP: the shorter side scaled to `side`.
 PictureSize clip_size(PictureSize picture, int side);
 

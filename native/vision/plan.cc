@@ -72,6 +72,7 @@ class Planner {
       case Projector::kQwen2Vl:
       case Projector::kQwen25Vl:
       case Projector::kQwen3Vl: single(qwen_size(picture_, params_.factor(), params_.least_pixels, most)); break;
+      case Projector::kGemma4: single(gemma4_size(picture_, params_.factor(), std::max(most, int64_t{params_.factor()} * params_.factor()))); break;
       case Projector::kPixtral: {
         const auto longest = std::min<int64_t>(size, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
         single(pixtral_size(picture_, static_cast<int>(longest / params_.factor() * params_.factor()), params_.factor()));

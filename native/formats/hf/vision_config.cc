@@ -16,9 +16,11 @@ namespace monolith::hf {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;   // the tower's room checks each more closely
+constexpr int64_t kMostMerge = 16, kMostPatch = 256;
 constexpr int64_t kWindow = 112;   // Qwen2.5-VL: the only one that a vision file can mean
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;   // Pillow's numbers
-constexpr double kHalf[] = {0.5, 0.5, 0.5};
+constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
+constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};   // what its processor takes
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073}, kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
 
@@ -42,6 +44,7 @@ constexpr Defaults kDefaults[] = {
     {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean, kImageNetDeviation},
     {TowerKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {TowerKind::kGemma4, "gemma4v", 768, 3072, 16, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kZero, kOne},
 };
 
 struct Class {
@@ -53,6 +56,7 @@ constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
     {"SmolVLMForConditionalGeneration", "", TowerKind::kIdefics3},
     {"Gemma3ForConditionalGeneration", "", TowerKind::kGemma3},
+    {"Gemma4ForConditionalGeneration", "", TowerKind::kGemma4},
     {"Qwen2VLForConditionalGeneration", "", TowerKind::kQwen2Vl},
     {"Qwen2_5_VLForConditionalGeneration", "", TowerKind::kQwen25Vl},
     {"Qwen3VLForConditionalGeneration", "", TowerKind::kQwen3Vl},
@@ -89,6 +93,7 @@ class TowerTranslation {
       case TowerKind::kInternVl: intern_vl(); break;
       case TowerKind::kLlava: llava(); break;
       case TowerKind::kLfm2: lfm2(); break;
+      case TowerKind::kGemma4: gemma4(); break;
     }
     put("image_size", image_);
     put("block_count", tower_.layers);
@@ -156,7 +161,7 @@ class TowerTranslation {
     put("feed_forward_length", qwen2 ? times_wide(width) : vision_integer({"intermediate_size"}, defaults_.inner));
     put("attention.head_count", tower_.heads);
     for (const char* const name : {"num_channels", "in_channels", "in_chans"}) expect(vision_[name], 3, 3);
-    const auto eps = vision_["layer_norm_eps"].number();
+    const auto eps = vision_[tower_.kind == TowerKind::kGemma4 ? "rms_norm_eps" : "layer_norm_eps"].number();
     if (!eps) fail(eps.error());
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
   }
@@ -173,7 +178,7 @@ class TowerTranslation {
   }
 
   void activation() {
-    const JsonValue value = vision_["hidden_act"];
+    const JsonValue value = vision_[tower_.kind == TowerKind::kGemma4 ? "hidden_activation" : "hidden_act"];
     const std::string_view name = value.exists() ? value.text() : std::string_view(defaults_.activation);
     if (name == "gelu" || name == "gelu_pytorch_tanh")
       out_.boolean("clip.use_gelu", true);
@@ -185,17 +190,22 @@ class TowerTranslation {
   }
 
   void colours() {
+    // Where nothing is normalized, mean and deviation say nothing.
+    const auto normalizes = processor_["do_normalize"].boolean();
+    if (!normalizes) return fail(normalizes.error());
+    const bool none = tower_.kind == TowerKind::kGemma4 && !normalizes->value_or(false);
     for (const auto& [name, usual] : {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
       auto stated = processor_[name].numbers();
       if (!stated) return fail(stated.error());
       if (!stated->empty() && stated->size() != 3) return fail(processor_[name].invalid("has not three numbers"));
-      out_.numbers(std::string("clip.vision.") + name, stated->empty() ? std::vector<float>(usual.begin(), usual.end()) : *stated);
+      out_.numbers(std::string("clip.vision.") + name, stated->empty() || none ? std::vector<float>(usual.begin(), usual.end()) : *stated);
     }
   }
 
   // What every processor does.
   void steps() {
-    for (const char* name : {"do_resize", "do_rescale", "do_normalize"}) expect_boolean(processor_[name], true);
+    for (const char* name : {"do_resize", "do_rescale"}) expect_boolean(processor_[name], true);
+    if (tower_.kind != TowerKind::kGemma4) expect_boolean(processor_["do_normalize"], true);
     const auto factor = processor_["rescale_factor"].number();
     if (!factor) return fail(factor.error());
     if (*factor && std::abs(**factor * 255 - 1) > 1e-6) fail(processor_["rescale_factor"].unsupported("is not 1/255"));
@@ -320,6 +330,36 @@ class TowerTranslation {
     expect(processor_["max_tiles"], 10, 10);
     expect_boolean(processor_["do_image_splitting"], true);
     expect_boolean(processor_["use_thumbnail"], true);
+  }
+
+  void gemma4() {
+    const int64_t merge = vision_integer({"pooling_kernel_size"}, 3), width = vision_integer({"hidden_size"}, defaults_.width);
+    put("projector.scale_factor", merge);
+    expect(vision_["num_key_value_heads"], tower_.heads, tower_.heads);
+    if (vision_["head_dim"].exists()) expect(vision_["head_dim"], width / tower_.heads, width / tower_.heads);
+    expect_boolean(vision_["attention_bias"], false);
+    const JsonValue rotation = vision_["rope_parameters"];
+    expect_text(rotation["rope_type"], "default");
+    const auto base = rotation["rope_theta"].number();
+    if (!base) return fail(base.error());
+    if (base->value_or(100) != 100) fail(rotation["rope_theta"].unsupported("is not 100"));
+    tower_.clamps = flag(vision_["use_clipped_linears"]);
+    tower_.standardizes = flag(vision_["standardize"]);
+    same(processor_["patch_size"], tower_.patch);
+    same(processor_["pooling_kernel_size"], merge);
+    const JsonValue most = processor_["max_soft_tokens"];
+    const int64_t tokens = integer(most, 280);
+    if (std::ranges::find(kGemma4Tokens, tokens) == std::end(kGemma4Tokens))
+      fail(most.invalid("is " + std::to_string(tokens) + ", expected 70, 140, 280, 560 or 1120"));
+    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    put("image_max_pixels", tokens * merge * merge * tower_.patch * tower_.patch);
+  }
+
+  bool flag(const JsonValue& value) {
+    const auto found = value.boolean();
+    if (!found) return fail(found.error()), false;
+    return found->value_or(false);
   }
 
   const JsonValue config_, vision_, processor_;

@@ -24,6 +24,7 @@ struct VisionFolder {
   std::function<void(Weights&)> publish = [](Weights&) {};   // from a vision file's order to the checkpoint's
   // Of a tower that no pair has, made of one that a pair has: both files are changed before they are compared.
   std::function<void(Weights&)> derive = [](Weights&) {};
+  bool whole = true;                                                        // false: a tower whose text model is another in the vectors
   std::vector<std::string> without = {};                                    // keys of the vision file
   std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};             // and others for them
 };
@@ -127,7 +128,7 @@ inline std::vector<VisionFolder> vision_folders() {
                    for (const char* const norm : {"v.blk.0.ln1", "v.blk.1.ln1", "v.blk.2.ln1", "v.blk.0.ln2", "v.blk.1.ln2", "v.blk.2.ln2", "v.post_ln"})
                      w[std::string(norm) + ".bias"] = some;
                  },
-                 {"clip.projector_type", "clip.use_silu", "clip.vision.n_wa_pattern"},
+                 true, {"clip.projector_type", "clip.use_silu", "clip.vision.n_wa_pattern"},
                  [](GgufBuilder& keys) { keys.string("clip.projector_type", "qwen2vl_merger"); }});
   all.push_back({"qwen3vl", "Qwen3VLForConditionalGeneration", "model.language_model.",
                  R"("model_type":"qwen3_vl_text","rope_scaling":{"mrope_interleaved":true,"mrope_section":[6,5,5],"rope_type":"default"})",
@@ -171,6 +172,29 @@ inline std::vector<VisionFolder> vision_folders() {
                  R"("min_image_tokens":64,"max_image_tokens":256,"tile_size":512,"max_tiles":10,"do_image_splitting":true,"resample":2)",
                  "model.vision_tower.vision_model.", "model.multi_modal_projector.", "encoder.layers.",
                  kSiglip + TensorNames{{"mm.input_norm", "layer_norm"}, {"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, colours_last});
+  // Vectors have the activation that files without a key for it mean; published folders say gelu_pytorch_tanh.
+  all.push_back({"gemma4v", "Gemma4ForConditionalGeneration", "", "",
+                 vision(R"("num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":2,"head_dim":32,"rms_norm_eps":0.0010000000474974513,)" +
+                        common + R"("model_type":"gemma4_vision","hidden_activation":"quick_gelu","patch_size":16,"pooling_kernel_size":3,)"
+                                 R"("position_embedding_size":128,"standardize":true,"use_clipped_linears":true,)"
+                                 R"("rope_parameters":{"rope_type":"default","rope_theta":100.0})"),
+                 R"("do_normalize":false,"max_soft_tokens":280,"patch_size":16,"pooling_kernel_size":3,"resample":3)", "model.vision_tower.",
+                 "model.embed_vision.", "encoder.layers.",
+                 {{"v.patch_embd", "patch_embedder.input_proj"}, {"v.position_embd.weight", "patch_embedder.position_embedding_table"},
+                  {"v.std_bias", "std_bias"}, {"v.std_scale", "std_scale"}, {"mm.input_projection", "embedding_projection"},
+                  {"ln1", "input_layernorm"}, {"ln2", "pre_feedforward_layernorm"}, {"attn_post_norm", "post_attention_layernorm"},
+                  {"ffn_post_norm", "post_feedforward_layernorm"}, {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+                  {"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}, {"attn_v", "self_attn.v_proj"}, {"attn_out", "self_attn.o_proj"},
+                  {"attn_q.weight", "self_attn.q_proj.linear.weight"}, {"attn_k.weight", "self_attn.k_proj.linear.weight"},
+                  {"attn_v.weight", "self_attn.v_proj.linear.weight"}, {"attn_out.weight", "self_attn.o_proj.linear.weight"},
+                  {"ffn_gate.weight", "mlp.gate_proj.linear.weight"}, {"ffn_up.weight", "mlp.up_proj.linear.weight"},
+                  {"ffn_down.weight", "mlp.down_proj.linear.weight"}, {"ffn_down", "mlp.down_proj"}},
+                 [](Weights& w) {
+                   colours_last(w);
+                   for (auto& [name, tensor] : w)
+                     if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();   // numbers without a dimension
+                 },
+                 [](Weights&) {}, false});
   return all;
 }
 
@@ -238,6 +262,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
     else if (below)
       tensor.name = "language_model." + tensor.name;
   }
+  if (!one.whole) tensors.clear();
   one.publish(of_tower);
   for (const auto& [name, tensor] : of_tower) tensors.push_back({tower_name(one, name), "F32", tensor.shape, bytes_of(tensor.values)});
   to.folder.write("model.safetensors", safetensors_of(tensors));

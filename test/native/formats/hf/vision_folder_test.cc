@@ -103,6 +103,45 @@ TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
   }
 }
 
+TEST(settings_of_gemma_4_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "Gemma4ForConditionalGeneration";
+  whole.config = R"("vision_config":{"model_type":"gemma4_vision","num_hidden_layers":2,"hidden_size":8,"num_attention_heads":2,"head_dim":4,)"
+                 R"("use_clipped_linears":true,"standardize":true,"rope_parameters":{"rope_type":"default","rope_theta":100.0}})";
+  whole.processor = R"({"max_soft_tokens":560,"patch_size":16,"pooling_kernel_size":3,"do_normalize":false,"image_mean":[9,9,9],"resample":3})";
+  const std::string at = "model.vision_tower.", q = at + "encoder.layers.0.self_attn.q_proj.";
+  whole.tensors = {{at + "std_bias", "F32", {8}, std::string(32, 'a')}, {at + "std_scale", "F32", {8}, std::string(32, 'a')},
+                   {q + "input_min", "F32", {}, "aaaa"}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 560u * 48 * 48);
+  CHECK_EQ((*(*file)->numbers("clip.vision.image_mean")->operator->())[0], 0.0f);   // nothing is normalized
+  CHECK((*file)->boolean("clip.use_gelu")->value_or(false));                        // gelu_pytorch_tanh, where nobody says
+  CHECK((*file)->tensor("v.blk.0.attn_q.input_min") != nullptr);
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::processor, "560", "300", "'max_soft_tokens' is 300, expected 70, 140, 280, 560 or 1120"},
+           {&Parts::processor, "560", "-1", "'max_soft_tokens' is -1, expected an integer"},
+           {&Parts::processor, "\"patch_size\":16", "\"patch_size\":14", "'patch_size' is not the 16 of config.json"},
+           {&Parts::processor, "\"pooling_kernel_size\":3", "\"pooling_kernel_size\":2", "'pooling_kernel_size' is not the 3 of config.json"},
+           {&Parts::processor, "\"do_normalize\":false", "\"do_normalize\":0", "'do_normalize'"},
+           {&Parts::config, "\"head_dim\":4", "\"head_dim\":16", "'vision_config.head_dim' is not 4"},
+           {&Parts::config, "\"head_dim\":4", "\"num_key_value_heads\":1", "'vision_config.num_key_value_heads' is not 2"},
+           {&Parts::config, "\"head_dim\":4", "\"attention_bias\":true", "'vision_config.attention_bias' is true"},
+           {&Parts::config, "\"head_dim\":4", "\"hidden_activation\":\"relu\"", "'vision_config.hidden_activation' is 'relu'"},
+           {&Parts::config, "\"head_dim\":4", "\"pooling_kernel_size\":1048576", "has squares of 1048576 patches"},
+           {&Parts::config, "100.0", "10000.0", "'vision_config.rope_parameters.rope_theta' is not 100"},
+           {&Parts::config, "\"default\"", "\"yarn\"", "'vision_config.rope_parameters.rope_type' is 'yarn'"},
+           {&Parts::config, "\"standardize\":true", "\"standardize\":false", "std_bias' is not known"},
+           {&Parts::config, "\"use_clipped_linears\":true", "\"use_clipped_linears\":false", "input_min' has a shape that no tensor"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
+  whole.tensors.erase(whole.tensors.begin());
+  refused(whole, "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for");
+}
+
 TEST(tensors_of_towers_that_cannot_be_are_named) {
   const std::string at = "model.vision_tower.vision_model.";
   for (const auto& [tensor, message] : std::vector<std::pair<SafetensorData, std::string>>{
