@@ -6,6 +6,7 @@
 
 #include "model/metadata_reader.h"
 #include "vision/file_identity.h"
+#include "vision/original_size.h"
 #include "vision/tower_weights.h"
 
 namespace monolith {
@@ -65,8 +66,8 @@ class Reader {
       return unsupported("clip.projector_type is \"" + std::string(name) + "\"; this build has " + projector_names());
     const Projector projector = params_.traits->projector;
     const bool grids = projector == Projector::kMlp && vision_.has("image_grid_pinpoints");
-    if (params_.original() && (projector == Projector::kKimi25 || grids))
-      return unsupported("vision_resize original: the way of the makers of " + (grids ? "LLaVA 1.6" : std::string(name)) + " is not computed here; llama.cpp's is");
+    if (params_.original() && grids)
+      return unsupported("vision_resize original: the way of the makers of LLaVA 1.6 is not computed here; llama.cpp's is");
     if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
     return {};
   }
@@ -218,6 +219,9 @@ class Reader {
                          std::to_string(params_.factor()));
     // Sides are rounded up where a picture is enlarged.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
+    // With a and b whole patches of a side within the limit, up to a + 3 and b + 3 once what is cut is counted and squares are whole.
+    if (params_.original() && params_.traits->projector == Projector::kKimi25)
+      most += int64_t{3 * (2 * kKimiSide) + (params_.merge + 1) * (params_.merge + 1)} * params_.patch_size * params_.patch_size;
     if (params_.sizing == Sizing::kLfm2) most = std::max(most, int64_t{kLfm2Tile} * kLfm2Tile);
     const int64_t patches = most / (int64_t{params_.patch_size} * params_.patch_size);
     if (most > kMaxPixels || patches > kMaxPatches)

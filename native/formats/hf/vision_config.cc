@@ -16,7 +16,7 @@ namespace monolith::hf {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;   // the tower's room checks each more closely
-constexpr int64_t kMostMerge = 16, kMostPatch = 256;
+constexpr int64_t kMostMerge = 16, kMostPatch = 256, kMostKimiPatches = int64_t{1} << 16, kKimiSide = 512;
 constexpr int64_t kWindow = 112;   // Qwen2.5-VL: the only one that a vision file can mean
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;   // Pillow's numbers
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
@@ -44,6 +44,7 @@ constexpr Defaults kDefaults[] = {
     {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean, kImageNetDeviation},
     {TowerKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {TowerKind::kKimi, "kimik25", 1152, 4304, 27, 16, 0, 14, "gelu_pytorch_tanh", 1e-5, kBicubic, kHalf, kHalf},
     {TowerKind::kGemma4, "gemma4v", 768, 3072, 16, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kZero, kOne},
 };
 
@@ -56,6 +57,8 @@ constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
     {"SmolVLMForConditionalGeneration", "", TowerKind::kIdefics3},
     {"Gemma3ForConditionalGeneration", "", TowerKind::kGemma3},
+    {"KimiVLForConditionalGeneration", "", TowerKind::kKimi},
+    {"KimiK25ForConditionalGeneration", "", TowerKind::kKimi},
     {"Gemma4ForConditionalGeneration", "", TowerKind::kGemma4},
     {"Qwen2VLForConditionalGeneration", "", TowerKind::kQwen2Vl},
     {"Qwen2_5_VLForConditionalGeneration", "", TowerKind::kQwen25Vl},
@@ -73,7 +76,8 @@ constexpr Class kClasses[] = {
 class TowerTranslation {
  public:
   TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, AssembledFile& out)
-      : config_(config), vision_(config["vision_config"]), processor_(processor), defaults_(defaults), out_(out) {}
+      : config_(config), vision_(config["vision_config"]),
+        processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor), defaults_(defaults), out_(out) {}
 
   Result<Tower> translate() {
     out_.string("general.architecture", "clip");
@@ -94,6 +98,7 @@ class TowerTranslation {
       case TowerKind::kLlava: llava(); break;
       case TowerKind::kLfm2: lfm2(); break;
       case TowerKind::kGemma4: gemma4(); break;
+      case TowerKind::kKimi: kimi(); break;
     }
     put("image_size", image_);
     put("block_count", tower_.layers);
@@ -150,15 +155,15 @@ class TowerTranslation {
   void sizes() {
     // Of Qwen2-VL's "hidden_size" is the text model's.
     const bool qwen2 = tower_.kind == TowerKind::kQwen2Vl;
-    const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width) : vision_integer({"hidden_size"}, defaults_.width);
-    tower_.layers = vision_integer({"depth", "num_hidden_layers"}, defaults_.layers);
-    tower_.heads = vision_integer({"num_heads", "num_attention_heads"}, defaults_.heads);
+    const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width) : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
+    tower_.layers = vision_integer({"depth", "vt_num_hidden_layers", "num_hidden_layers"}, defaults_.layers);
+    tower_.heads = vision_integer({"num_heads", "vt_num_attention_heads", "num_attention_heads"}, defaults_.heads);
     tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
     image_ = vision_integer({"image_size"}, defaults_.image);
     if (tower_.layers > kMostTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
     put("patch_size", tower_.patch);
     put("embedding_length", width);
-    put("feed_forward_length", qwen2 ? times_wide(width) : vision_integer({"intermediate_size"}, defaults_.inner));
+    put("feed_forward_length", qwen2 ? times_wide(width) : vision_integer({"vt_intermediate_size", "intermediate_size"}, defaults_.inner));
     put("attention.head_count", tower_.heads);
     for (const char* const name : {"num_channels", "in_channels", "in_chans"}) expect(vision_[name], 3, 3);
     const auto eps = vision_[tower_.kind == TowerKind::kGemma4 ? "rms_norm_eps" : "layer_norm_eps"].number();
@@ -354,6 +359,32 @@ class TowerTranslation {
     if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
     image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
     put("image_max_pixels", tokens * merge * merge * tower_.patch * tower_.patch);
+  }
+
+  // Kimi K2.5's settings, or those of Kimi-VL, whose tower is the same for a picture that stands still.
+  void kimi() {
+    const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
+    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    put("projector.scale_factor", merge);
+    expect_text(vision_["pos_emb_type"], "divided_fixed");
+    expect_text(vision_["merge_type"], "sd2_tpool");
+    expect_text(vision_["mm_projector_type"], "patchmerger");
+    expect_text(vision_["projector_hidden_act"], "gelu");
+    const auto eps = vision_["layer_norm_eps"].number(), behind = vision_["projector_ln_eps"].number();
+    if (!eps) return fail(eps.error());
+    if (!behind) return fail(behind.error());
+    const double own = eps->value_or(defaults_.eps);
+    if (behind->value_or(own) != own) fail(vision_["projector_ln_eps"].unsupported("is not that of the tower's norms"));
+    same(processor_["patch_size"], tower_.patch);
+    same(processor_["merge_kernel_size"], merge);
+    expect(processor_["patch_limit_on_one_side"], kKimiSide, kKimiSide);
+    if (processor_["fixed_output_tokens"].exists()) fail(processor_["fixed_output_tokens"].unsupported("is set, which is not computed"));
+    const bool vl = processor_["in_token_limit"].exists() || processor_["pad_input"].exists();
+    if (vl && !flag(processor_["pad_input"])) fail(processor_["pad_input"].unsupported("is not true: pictures that are cut are not computed"));
+    const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches) : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
+    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
+    put("image_min_pixels", merge * merge * tower_.patch * tower_.patch);
   }
 
   bool flag(const JsonValue& value) {

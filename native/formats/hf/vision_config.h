@@ -11,7 +11,7 @@
 
 namespace monolith::hf {
 
-enum class TowerKind : uint8_t { kIdefics3, kGemma3, kQwen2Vl, kQwen25Vl, kQwen3Vl, kPixtral, kInternVl, kLlava, kLfm2, kGemma4 };
+enum class TowerKind : uint8_t { kIdefics3, kGemma3, kQwen2Vl, kQwen25Vl, kQwen3Vl, kPixtral, kInternVl, kLlava, kLfm2, kGemma4, kKimi };
 
 // What the translation of its tensors needs to know.
 struct Tower {

@@ -69,6 +69,12 @@ constexpr Name kOfGemma4Layer[] = {
     {"self_attn.v_proj", "attn_v"},        {"self_attn.o_proj", "attn_out"},
     {"mlp.gate_proj", "ffn_gate"},         {"mlp.up_proj", "ffn_up"},         {"mlp.down_proj", "ffn_down"},
 };
+constexpr Name kOfKimi[] = {
+    {"patch_embed.proj", "v.patch_embd"}, {"patch_embed.pos_emb", "v.position_embd"}, {"encoder.final_layernorm", "v.post_ln"},
+};
+constexpr Name kOfKimiLayer[] = {
+    {"norm0", "ln1"}, {"norm1", "ln2"}, {"wqkv", "attn_qkv"}, {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
+};
 // Between what a product's input and output are held: beside "linear.weight", numbers without a dimension.
 constexpr std::string_view kClamps[] = {"input_min", "input_max", "output_min", "output_max"};
 constexpr Name kOfStandardization[] = {{"std_bias", "v.std_bias"}, {"std_scale", "v.std_scale"}};
@@ -95,12 +101,18 @@ constexpr ProjectorName kOfProjector[] = {
     {TowerKind::kLfm2, "linear_1", "mm.1"},
     {TowerKind::kLfm2, "linear_2", "mm.2"},
     {TowerKind::kGemma4, "embedding_projection", "mm.input_projection"},
+    {TowerKind::kKimi, "pre_norm", "mm.input_norm"},
+    {TowerKind::kKimi, "linear_1", "mm.1"},   // Kimi-VL
+    {TowerKind::kKimi, "linear_2", "mm.2"},
+    {TowerKind::kKimi, "proj.0", "mm.1"},     // Kimi K2.5
+    {TowerKind::kKimi, "proj.2", "mm.2"},
 };
 
 // What nothing is computed with here: pooling for other uses, places of masks, and numbers that are derived.
-constexpr std::string_view kUnused[] = {"head.", "embeddings.mask_token", "embeddings.position_ids", "rotary_pos_emb."};
+constexpr std::string_view kUnused[] = {"head.", "embeddings.mask_token", "embeddings.position_ids", "rotary_pos_emb.",
+                                       "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
 
-constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "blocks."};
+constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "encoder.blocks.", "blocks."};
 
 template <size_t n>
 std::string_view find(const Name (&names)[n], std::string_view hf) {
@@ -119,7 +131,7 @@ enum class Part : uint8_t { kNone, kTower, kProjector };
 // Takes off `name` what stands before a part's own names.
 Part part_of(std::string_view& name) {
   take(name, "model.");
-  if (take(name, "multi_modal_projector.") || take(name, "connector.") || take(name, "embed_vision.")) return Part::kProjector;
+  if (take(name, "multi_modal_projector.") || take(name, "connector.") || take(name, "embed_vision.") || take(name, "mm_projector.")) return Part::kProjector;
   const bool inner = take(name, "vision_tower.");
   if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kTower;
   return Part::kNone;
@@ -187,6 +199,7 @@ class TowerTensors {
       const int64_t layer = take_number(inner);
       if (layer >= tower_.layers) return std::string(kPassedOver);
       if (layer >= 0 && tower_.kind == TowerKind::kGemma4) return gemma4_name("v.blk." + std::to_string(layer) + ".", inner);
+      if (layer >= 0 && tower_.kind == TowerKind::kKimi) return joined("v.blk." + std::to_string(layer) + ".", {}, kOfKimiLayer, inner);
       return layer < 0 ? std::string() : joined("v.blk." + std::to_string(layer) + ".", find(kWholeOfLayer, inner), kOfLayer, inner);
     }
     if (take(rest, "deepstack_merger_list.")) {
@@ -194,7 +207,7 @@ class TowerTensors {
       if (part < 0 || part >= static_cast<int64_t>(tower_.deepstack.size())) return {};
       return joined("v.deepstack." + std::to_string(tower_.deepstack[static_cast<size_t>(part)]) + ".", {}, kOfDeepstack, rest);
     }
-    return joined({}, {}, kOfTower, rest);
+    return tower_.kind == TowerKind::kKimi ? joined({}, {}, kOfKimi, rest) : joined({}, {}, kOfTower, rest);
   }
 
   std::string gemma4_name(const std::string& prefix, std::string_view rest) const {
@@ -222,11 +235,13 @@ class TowerTensors {
     if (shape.empty()) shape = {1};
     if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
     // Vectors and tables that are kept with lengths of 1 in front.
-    const bool positions = name == "v.position_embd.weight", tables = positions && tower_.kind == TowerKind::kGemma4;
+    const bool positions = name == "v.position_embd.weight";
+    const bool tables = positions && (tower_.kind == TowerKind::kGemma4 || tower_.kind == TowerKind::kKimi);
     const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();
     while (shape.size() > dimensions && shape.back() == 1) shape.pop_back();
     if (shape.size() > (tables ? 3 : 2)) return invalid(tensor, "is no matrix");
     const bool turns = tower_.kind == TowerKind::kPixtral && (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
+    if (tower_.kind == TowerKind::kKimi && name.find(".attn_qkv.") != std::string::npos) return put_by_axis(name, shape, tensor, type);
     if (turns) return put_neighbours(name, shape, tensor, type);
     if (name == "mm.soft_emb_norm.weight") {   // stored less one
       put_rows(name, shape, mapped_rows(plain_rows(type, 1, tensor.data), plus_one));
@@ -268,6 +283,21 @@ class TowerTensors {
       return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(tower_.heads) + " heads of even width");
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row) order.push_back(static_cast<int32_t>(row / head * head + row % head / 2 + row % 2 * (head / 2)));
+    put_rows(name, shape, picked_rows(rows_of(tensor, type), std::move(order)));
+    return {};
+  }
+
+  // Where pairs turn by column and by row in turn in the checkpoint, and those by column stand first in a vision file. Values stay.
+  Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor, TensorType type) {
+    const int64_t n = tensor.shape[0], width = n / 3, head = width / tower_.heads;
+    if (n % 3 != 0 || width % tower_.heads != 0 || head % 4 != 0 || head == 0 || n > INT32_MAX)
+      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not three times " + std::to_string(tower_.heads) +
+                                 " heads that turn by row and column");
+    std::vector<int32_t> order;
+    for (int64_t row = 0; row < n; ++row) {
+      const int64_t at = row % head, axis = at / (head / 2), pair = at % (head / 2) / 2;
+      order.push_back(static_cast<int32_t>(row < 2 * width ? row - at + pair * 4 + axis * 2 + at % 2 : row));
+    }
     put_rows(name, shape, picked_rows(rows_of(tensor, type), std::move(order)));
     return {};
   }

@@ -83,6 +83,18 @@ inline void turn_halves(Weights& weights, int64_t heads) {
   for (const char* const stem : {"attn_q.weight", "attn_k.weight"}) as_halves(weights, stem, heads);
 }
 
+// Queries and keys whose pairs turn by column and by row in turn, and not first all by column.
+inline void axes_in_turn(Weights& weights, int64_t heads) {
+  for (const char* const stem : {"attn_qkv.weight", "attn_qkv.bias"})
+    each(weights, stem, [&](FloatTensor& tensor) {
+      const int64_t width = tensor.shape[0] / 3, head = width / heads;
+      pick_rows(tensor, [&](int64_t row) {
+        const int64_t at = row % head, pair = at / 4, axis = at / 2 % 2;
+        return row >= 2 * width ? row : row - at + axis * (head / 2) + 2 * pair + at % 2;
+      });
+    });
+}
+
 // A dimension of 1 in front.
 inline void as_parameter(FloatTensor& tensor, size_t ones) { tensor.shape.insert(tensor.shape.begin(), ones, 1); }
 
@@ -172,8 +184,24 @@ inline std::vector<VisionFolder> vision_folders() {
                  R"("min_image_tokens":64,"max_image_tokens":256,"tile_size":512,"max_tiles":10,"do_image_splitting":true,"resample":2)",
                  "model.vision_tower.vision_model.", "model.multi_modal_projector.", "encoder.layers.",
                  kSiglip + TensorNames{{"mm.input_norm", "layer_norm"}, {"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, colours_last});
+  const std::string kimi = vision(R"("vt_hidden_size":64,"vt_intermediate_size":128,"vt_num_hidden_layers":2,"vt_num_attention_heads":2,)" + eps +
+                                  R"(,"patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8,"init_pos_emb_time":4,)"
+                                  R"("pos_emb_type":"divided_fixed","merge_type":"sd2_tpool","mm_projector_type":"patchmerger",)"
+                                  R"("projector_hidden_act":"gelu","projector_ln_eps":0.0010000000474974513,"mm_hidden_size":64,"text_hidden_size":128)");
+  const TensorNames kimi_tower = {{"v.patch_embd", "patch_embed.proj"}, {"v.position_embd", "patch_embed.pos_emb"}, {"v.post_ln", "encoder.final_layernorm"},
+                                  {"ln1", "norm0"}, {"ln2", "norm1"}, {"attn_qkv", "wqkv"}, {"attn_out", "wo"}, {"ffn_up", "mlp.fc0"},
+                                  {"ffn_down", "mlp.fc1"}, {"mm.input_norm", "pre_norm"}};
+  all.push_back({"kimik25", "KimiK25ForConditionalGeneration", "language_model.model.", R"("model_type":"kimi_k2")", kimi,
+                 R"("media_proc_cfg":{"in_patch_limit":1024,"patch_size":14,"image_mean":[0.5,0.5,0.5],"image_std":[0.5,0.5,0.5],"merge_kernel_size":2,)"
+                 R"("fixed_output_tokens":null,"patch_limit_on_one_side":512})", "vision_tower.", "mm_projector.", "encoder.blocks.",
+                 kimi_tower + TensorNames{{"mm.1", "proj.0"}, {"mm.2", "proj.2"}}, [](Weights& w) { axes_in_turn(w, 2); }, [](Weights&) {}, false});
+  all.push_back({"kimik25", "KimiVLForConditionalGeneration", "language_model.model.", R"("model_type":"deepseek_v3")",
+                 vision(usual + R"(,"model_type":"moonvit","patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8)"),
+                 R"("in_token_limit":1024,"patch_size":14,"pad_input":true,"num_pooled_tokens":256)", "vision_tower.", "multi_modal_projector.",
+                 "encoder.blocks.", kimi_tower + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
+                 [](Weights&) {}, false});
   // Vectors have the activation that files without a key for it mean; published folders say gelu_pytorch_tanh.
-  all.push_back({"gemma4v", "Gemma4ForConditionalGeneration", "", "",
+  all.push_back({"gemma4v", "Gemma4ForConditionalGeneration", "model.language_model.", R"("model_type":"gemma4_text")",
                  vision(R"("num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":2,"head_dim":32,"rms_norm_eps":0.0010000000474974513,)" +
                         common + R"("model_type":"gemma4_vision","hidden_activation":"quick_gelu","patch_size":16,"pooling_kernel_size":3,)"
                                  R"("position_embedding_size":128,"standardize":true,"use_clipped_linears":true,)"

@@ -115,7 +115,8 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 560u * 48 * 48);
-  CHECK_EQ((*(*file)->numbers("clip.vision.image_mean")->operator->())[0], 0.0f);   // nothing is normalized
+  const auto mean = (*file)->numbers("clip.vision.image_mean");
+  CHECK(mean.ok() && (**mean)[0] == 0.0f);   // nothing is normalized
   CHECK((*file)->boolean("clip.use_gelu")->value_or(false));                        // gelu_pytorch_tanh, where nobody says
   CHECK((*file)->tensor("v.blk.0.attn_q.input_min") != nullptr);
   for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
@@ -140,6 +141,37 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
   }
   whole.tensors.erase(whole.tensors.begin());
   refused(whole, "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for");
+}
+
+TEST(settings_of_kimi_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "KimiK25ForConditionalGeneration";
+  whole.config = R"("vision_config":{"vt_hidden_size":8,"vt_num_hidden_layers":2,"vt_num_attention_heads":2,"merge_kernel_size":[2,2],"projector_ln_eps":1e-5})";
+  whole.processor = R"({"media_proc_cfg":{"in_patch_limit":16384,"patch_size":14,"merge_kernel_size":2,"fixed_output_tokens":null}})";
+  whole.tensors = {{"vision_tower.encoder.blocks.0.wqkv.bias", "F32", {24}, std::string(96, 'a')},
+                   {"vision_tower.patch_embed.pos_emb.time_weight", "F32", {4, 1, 8}, std::string(128, 'a')}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 16384u * 196);
+  CHECK_EQ((*file)->tensors().size(), 1u);   // frames of videos have no positions here
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::processor, "16384", "0", "'media_proc_cfg.in_patch_limit' is 0, expected an integer"},
+           {&Parts::processor, "16384", "70000", "'media_proc_cfg.in_patch_limit' is 70000, expected an integer"},
+           {&Parts::processor, "null", "64", "'media_proc_cfg.fixed_output_tokens' is set"},
+           {&Parts::processor, "null", "null,\"patch_limit_on_one_side\":64", "'media_proc_cfg.patch_limit_on_one_side' is not 512"},
+           {&Parts::processor, "null", "null,\"pad_input\":false", "'media_proc_cfg.pad_input' is not true"},
+           {&Parts::processor, "\"patch_size\":14", "\"patch_size\":16", "'media_proc_cfg.patch_size' is not the 14 of config.json"},
+           {&Parts::config, "[2,2]", "[2,4]", "'vision_config.merge_kernel_size' is no square"},
+           {&Parts::config, "[2,2]", "32", "has squares of 32 patches"},
+           {&Parts::config, "1e-5", "1e-3", "'vision_config.projector_ln_eps' is not that of the tower's norms"},
+           {&Parts::config, "[2,2]", "2,\"merge_type\":\"other\"", "'vision_config.merge_type' is 'other'"},
+           {&Parts::config, "[2,2]", "2,\"pos_emb_type\":\"other\"", "'vision_config.pos_emb_type' is 'other'"},
+           {&Parts::config, "\"vt_num_attention_heads\":2", "\"vt_num_attention_heads\":3", "are not three times 3 heads"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
 }
 
 TEST(tensors_of_towers_that_cannot_be_are_named) {
