@@ -219,9 +219,9 @@ class Reader {
                          std::to_string(params_.factor()));
     // Sides are rounded up where a picture is enlarged.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
-    // With a and b whole patches of a side within the limit, up to a + 3 and b + 3 once what is cut is counted and squares are whole.
+    // Of a and b whole patches of the sides within the limit there are up to a + merge + 1 and b + merge + 1 in whole squares.
     if (params_.original() && params_.traits->projector == Projector::kKimi25)
-      most += int64_t{3 * (2 * kKimiSide) + (params_.merge + 1) * (params_.merge + 1)} * params_.patch_size * params_.patch_size;
+      most += int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
     if (params_.sizing == Sizing::kLfm2) most = std::max(most, int64_t{kLfm2Tile} * kLfm2Tile);
     const int64_t patches = most / (int64_t{params_.patch_size} * params_.patch_size);
     if (most > kMaxPixels || patches > kMaxPatches)

@@ -384,7 +384,7 @@ class TowerTranslation {
     const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches) : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
     image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
     put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
-    put("image_min_pixels", merge * merge * tower_.patch * tower_.patch);
+    put("image_min_pixels", std::max(int64_t{8}, merge * merge) * tower_.patch * tower_.patch);
   }
 
   bool flag(const JsonValue& value) {

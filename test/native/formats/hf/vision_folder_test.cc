@@ -129,7 +129,7 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
            {&Parts::config, "\"head_dim\":4", "\"num_key_value_heads\":1", "'vision_config.num_key_value_heads' is not 2"},
            {&Parts::config, "\"head_dim\":4", "\"attention_bias\":true", "'vision_config.attention_bias' is true"},
            {&Parts::config, "\"head_dim\":4", "\"hidden_activation\":\"relu\"", "'vision_config.hidden_activation' is 'relu'"},
-           {&Parts::config, "\"head_dim\":4", "\"pooling_kernel_size\":1048576", "has squares of 1048576 patches"},
+           {&Parts::config, "\"head_dim\":4", "\"pooling_kernel_size\":1048576", "'pooling_kernel_size' is not the 1048576 of config.json"},
            {&Parts::config, "100.0", "10000.0", "'vision_config.rope_parameters.rope_theta' is not 100"},
            {&Parts::config, "\"default\"", "\"yarn\"", "'vision_config.rope_parameters.rope_type' is 'yarn'"},
            {&Parts::config, "\"standardize\":true", "\"standardize\":false", "std_bias' is not known"},
