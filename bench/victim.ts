@@ -48,8 +48,9 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
       const other = vision === undefined ? () => submission(engine, prompt, 1) : await seeing(engine, size);
       const result = { stepMs, ...(await measure(engine, streams, other, repeats)) };
       results.push(result);
-      const cells = [result.alone, result.p50, result.p99, result.max].map((value, index) => value.toFixed(1).padStart(index === 0 ? 12 : 10));
+      const cells = [result.alone, result.p50, result.p99, result.max].map((value, index) => (value?.toFixed(value < 10 ? 3 : 1) ?? '-').padStart(index === 0 ? 12 : 10));
       process.stdout.write(`${String(stepMs).padEnd(10)}${cells.join('')}${result.promptMs.median.toFixed(0).padStart(14)}\n`);
+      if (result.p50 === null) process.stdout.write('no token of the steady answers came while the others were computed: ask for longer prompts or larger pictures\n');
     } finally {
       await engine.close();
     }
@@ -58,6 +59,7 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
 }
 
 const CONTEXT = 4_096;
+const ALONE_MS = 1_500;
 
 interface Size { readonly width: number; readonly height: number }
 
@@ -85,18 +87,20 @@ async function seeing(engine: Engine, { width, height }: Size): Promise<() => Pr
 async function measure(engine: Engine, streams: number, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
   await finish(engine, submission(engine, 256, 8));   // warm: the pace has been learnt
   const gaps: number[] = [];
-  const steady = Array.from({ length: streams }, () => {
-    let last = NaN;
-    return engine.generate(submission(engine, 16, engine.maxContext - 32), (event) => {
-      if (event.type !== 'text' || event.tokens === 0) return;
-      const now = performance.now();
-      if (!Number.isNaN(last)) gaps.push((now - last) / event.tokens);   // several tokens may wait for one character
-      last = now;
-    });
-  });
+  const steady = Array.from({ length: streams }, () => new SteadyAnswers(engine, (ms) => gaps.push(ms)));
+  try {
+    return await measureBeside(steady, gaps, engine, other, repeats);
+  } finally {
+    for (const answers of steady) answers.stop();
+  }
+}
+
+async function measureBeside(steady: readonly SteadyAnswers[], gaps: number[], engine: Engine, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   gaps.length = 0;   // the streams' own prompts
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  await new Promise((resolve) => setTimeout(resolve, ALONE_MS));
+  for (const answers of steady) answers.check();
+  if (gaps.length === 0) throw new Error(`victim: the steady answers gave no two tokens within ${ALONE_MS} ms: there is nothing to compare with`);
   const alone = spreadOf(gaps).median;
   gaps.length = 0;
   const prompts: number[] = [];
@@ -106,8 +110,53 @@ async function measure(engine: Engine, streams: number, other: () => SubmitOptio
     await finish(engine, asked);
     prompts.push(performance.now() - began);
   }
-  for (const stream of steady) stream.cancel();
+  for (const answers of steady) answers.check();
   const sorted = [...gaps].sort((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
-  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? NaN, promptMs: spreadOf(prompts) };
+  // Null: no gap ended meanwhile.
+  const at = (share: number): number | null => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
+  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null, promptMs: spreadOf(prompts) };
+}
+
+/** One answer after another: a small model comes to the end of its context, or of its answer, long before the measurement. A gap is
+ * between two tokens, also where an answer ended between them. */
+class SteadyAnswers {
+  #handle: { cancel(): void } | null = null;
+  #last: number | null = null;
+  #arrived = 0;
+  #stopped = false;
+  #failure: string | null = null;
+
+  constructor(private readonly engine: Engine, private readonly onGap: (ms: number) => void) {
+    this.#next();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#handle?.cancel();
+  }
+
+  /** Throws if an answer has failed: gaps would be told of fewer streams. */
+  check(): void {
+    if (this.#failure !== null) throw new Error(`victim: a steady answer failed: ${this.#failure}`);
+  }
+
+  #next(): void {
+    if (this.#stopped) return;
+    // Tokens as such: those of a model that has learnt nothing are often no text for long, and then none is told of as text.
+    this.#handle = this.engine.generate({ ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true }, (event) => {
+      if (event.type === 'failed') this.#failure = event.message;
+      if (event.type === 'finished') setImmediate(() => this.#next());
+      if (event.type !== 'tokens') return;
+      if (this.#arrived === 0) queueMicrotask(() => this.#tell());
+      this.#arrived += event.ids.length;
+    });
+  }
+
+  /** Tokens that one turn of the event loop brings share its gap: steps may be shorter than turns, and guessed tokens come together. */
+  #tell(): void {
+    const now = performance.now();
+    if (this.#last !== null) this.onGap((now - this.#last) / this.#arrived);
+    this.#last = now;
+    this.#arrived = 0;
+  }
 }

@@ -41,7 +41,7 @@ struct ImagePiece {
 struct ImagePlan {
   int source_width = 0, source_height = 0;
   int columns = 0, rows = 0;          // of tiles; 1 x 1: one piece; 0 x 0: an overview alone
-  int resized_width = 0, resized_height = 0;   // of the picture that tiles are cut from; 0 without tiles
+  int resized_width = 0, resized_height = 0;   // of the picture that tiles are cut from or that is padded; else 0
   std::vector<ImagePiece> pieces;     // in the order of the sequence
   std::vector<std::string> after;     // tokens behind the last piece's rows
   int64_t row_width = 0;              // numbers of a row: those of the decoder's rows, then those of each deepstack part

@@ -51,6 +51,27 @@ PictureSize idefics_tiled(PictureSize scaled, int side) {
   return {std::max(side, up_to(static_cast<int>(height * ratio), side)), height};
 }
 
+PictureSize gemma4_size(PictureSize picture, int factor, int64_t most) {
+  const double f = factor, w = picture.width, h = picture.height, scale = std::sqrt(static_cast<double>(most) / (w * h));
+  const auto longest = static_cast<int>(most / (int64_t{factor} * factor)) * factor;
+  PictureSize size{whole(std::floor(scale * w / f), factor), whole(std::floor(scale * h / f), factor)};
+  const auto other = [&](double longer, double shorter) { return std::max(factor, std::min(whole(std::floor(longer / shorter), factor), longest)); };
+  if (size.width == 0 && size.height == 0) return {factor, factor};
+  if (size.height == 0) return {other(w, h), factor};
+  if (size.width == 0) return {factor, other(h, w)};
+  return size;
+}
+
+PictureSize kimi_size(PictureSize picture, int patch, int64_t most) {
+  const double w = picture.width, h = picture.height, patches = static_cast<double>(most / (int64_t{patch} * patch)), longest = double{kKimiSide} * patch;
+  const double area = std::max(1.0, std::floor(w / patch)) * std::max(1.0, std::floor(h / patch));
+  const double scale = std::min({1.0, std::sqrt(patches / area), longest / w, longest / h});
+  const auto side = [&](double length) { return static_cast<int>(std::clamp(std::floor(length * scale), 1.0, longest)); };
+  return {side(w), side(h)};
+}
+
+PictureSize kimi_padded(PictureSize scaled, int factor) { return {up_to(scaled.width, factor), up_to(scaled.height, factor)}; }
+
 PictureSize clip_size(PictureSize picture, int side) {
   const auto other = [&](int longer, int shorter) { return static_cast<int>(std::min<int64_t>(int64_t{side} * longer / shorter, 1 << 30)); };
   return picture.width <= picture.height ? PictureSize{side, other(picture.height, picture.width)}

@@ -16,6 +16,13 @@ PictureSize pixtral_size(PictureSize picture, int longest, int factor);
 PictureSize idefics_size(PictureSize picture, int longer);
 // ... and that stretched to whole tiles of `side`.
 PictureSize idefics_tiled(PictureSize scaled, int side);
+// Gemma 4: as large as `most` pixels allow, smaller or larger than the picture; sides rounded down to multiples of `factor`.
+PictureSize gemma4_size(PictureSize picture, int factor, int64_t most);
+// Kimi: never larger than the picture, at most `most` pixels in whole patches and kKimiSide patches a side.
+inline constexpr int kKimiSide = 512;
+PictureSize kimi_size(PictureSize picture, int patch, int64_t most);
+// ... which is put into the top left of whole squares of `factor`.
+PictureSize kimi_padded(PictureSize scaled, int factor);
 // CLIP: the shorter side scaled to `side`.
 PictureSize clip_size(PictureSize picture, int side);
 

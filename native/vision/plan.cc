@@ -38,7 +38,7 @@ class Planner {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;
     int64_t most = params_.most_pixels;
-    if (options.overview_only) most = std::max(params_.least_pixels, std::min(most, kLowPixels));
+    if (options.overview_only) most = low_pixels();
     const auto smart = [&] { return smart_size(picture_, params_.factor(), params_.least_pixels, most); };
     switch (params_.sizing) {
       case Sizing::kFixed: single({size, size}); break;
@@ -67,10 +67,19 @@ class Planner {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;
     int64_t most = params_.most_pixels;
-    if (options.overview_only) most = std::max(params_.least_pixels, std::min(most, kLowPixels));
+    if (options.overview_only) most = low_pixels();
     switch (params_.traits->projector) {
+      case Projector::kQwen2Vl:
       case Projector::kQwen25Vl:
       case Projector::kQwen3Vl: single(qwen_size(picture_, params_.factor(), params_.least_pixels, most)); break;
+      case Projector::kKimi25: {
+        const PictureSize scaled = kimi_size(picture_, params_.patch_size, most);
+        plan_.resized_width = scaled.width;
+        plan_.resized_height = scaled.height;
+        single(kimi_padded(scaled, params_.factor()));
+        break;
+      }
+      case Projector::kGemma4: single(gemma4_size(picture_, params_.factor(), std::max(most, int64_t{params_.factor()} * params_.factor()))); break;
       case Projector::kPixtral: {
         const auto longest = std::min<int64_t>(size, static_cast<int64_t>(std::sqrt(static_cast<double>(most))));
         single(pixtral_size(picture_, static_cast<int>(longest / params_.factor() * params_.factor()), params_.factor()));
@@ -96,6 +105,8 @@ class Planner {
     }
     return {};
   }
+
+  int64_t low_pixels() const { return std::max(params_.least_pixels, std::min(params_.most_pixels, kLowPixels)); }
 
   Error too_narrow() const {
     return {ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " + std::to_string(picture_.height) +

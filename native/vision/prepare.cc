@@ -35,6 +35,15 @@ std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_wi
   return tile;
 }
 
+// On black of `size`.
+std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize picture_size, PictureSize size, int left, int top) {
+  std::vector<uint8_t> out(static_cast<size_t>(size.pixels()) * 3);
+  const int64_t row = int64_t{3} * picture_size.width;
+  for (int64_t y = 0; y < picture_size.height; ++y)
+    std::copy_n(picture.data() + y * row, row, out.data() + ((top + y) * size.width + left) * 3);
+  return out;
+}
+
 // One picture's pixels in the sizes that its plan has.
 class Resizing {
  public:
@@ -48,8 +57,12 @@ class Resizing {
     return resample(original_filter(), resample(original_filter(), pixels_, size_, scaled).data(), scaled, all);
   }
 
-  std::vector<uint8_t> whole(PictureSize place) const {
+  // `scaled`: the plan's resized_width and resized_height.
+  std::vector<uint8_t> whole(PictureSize place, PictureSize scaled) const {
     if (!params_.original()) return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, place, params_.traits->pad);
+    if (projector() == Projector::kKimi25) {   // black to the right and below
+      return placed(resample(original_filter(), pixels_, size_, scaled), scaled, place, 0, 0);
+    }
     if (projector() != Projector::kMlp) return resample(original_filter(), pixels_, size_, place);
     const PictureSize covering = clip_size(size_, place.width);
     return middle_of(resample(original_filter(), pixels_, size_, covering).data(), covering, place);
@@ -91,7 +104,8 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
   try {
     const Resizing resizing(*params_, image.pixels.data(), size);
     std::vector<uint8_t> resized;
-    if (plan.resized_width > 0) resized = resizing.for_tiles({plan.resized_width, plan.resized_height});
+    const PictureSize scaled{plan.resized_width, plan.resized_height};
+    if (std::ranges::any_of(plan.pieces, [](const ImagePiece& piece) { return piece.part == PiecePart::kTile; })) resized = resizing.for_tiles(scaled);
     std::vector<PreparedPiece> pieces;
     for (const ImagePiece& piece : plan.pieces) {
       const PictureSize place{piece.width, piece.height};
@@ -99,10 +113,10 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
       switch (piece.part) {
         case PiecePart::kTile: prepared.pixels = tile_of(resized, plan.resized_width, piece); break;
         case PiecePart::kImage:
-          prepared.pixels = resizing.whole(place);
+          prepared.pixels = resizing.whole(place, scaled);
           break;
         case PiecePart::kOverview:
-          prepared.pixels = resizing.overview(place, resized, {plan.resized_width, plan.resized_height});
+          prepared.pixels = resizing.overview(place, resized, scaled);
           break;
       }
       prepared.hash = hash_of(*params_, prepared);

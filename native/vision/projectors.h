@@ -9,7 +9,7 @@
 namespace monolith {
 
 enum class Projector : uint8_t {
-  kIdefics3, kGemma3, kQwen25Vl, kQwen3Vl, kPixtral, kInternVl, kMlp, kLfm2, kGemma4, kKimi25,
+  kIdefics3, kGemma3, kQwen2Vl, kQwen25Vl, kQwen3Vl, kPixtral, kInternVl, kMlp, kLfm2, kGemma4, kKimi25,
 };
 
 // How pictures become pieces.

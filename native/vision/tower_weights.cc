@@ -104,6 +104,7 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
       weights.merged_norm.weight = read.vector("mm.soft_emb_norm.weight", width);
       weights.last = read.linear_transposed("mm.input_projection", params.n_embd, width);
       break;
+    case Projector::kQwen2Vl:
     case Projector::kQwen25Vl:
     case Projector::kQwen3Vl:
     case Projector::kMlp: two_layers("mm.0", "mm.2", merged); break;

@@ -27,6 +27,9 @@ std::string_view other_name(std::string_view marker) {
   return {};
 }
 
+// What it is called where the vocabulary has neither (Kimi-VL).
+std::string_view third_name(std::string_view marker) { return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view(); }
+
 // Every token that some plan of the model may name. Vocabularies need not have those of every tile: `tiles_from` on.
 std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_from) {
   std::vector<std::string> markers;
@@ -90,6 +93,7 @@ Result<MarkerTokens> VisionModel::fit(const TextModelFacts& text) const {
     std::string& marker = wanted[i];
     TokenId id = other_name(marker).empty() ? kNoToken : text.tokenizer->find(other_name(marker));
     if (id == kNoToken) id = token_of(*text.tokenizer, marker);
+    if (id == kNoToken && !third_name(marker).empty()) id = text.tokenizer->find(third_name(marker));
     if (id == kNoToken && i > tiles_from) continue;   // some tile's, not the first one's
     if (id == kNoToken) {
       std::string shown;

@@ -6,6 +6,7 @@
 
 #include "model/metadata_reader.h"
 #include "vision/file_identity.h"
+#include "vision/original_size.h"
 #include "vision/tower_weights.h"
 
 namespace monolith {
@@ -19,6 +20,7 @@ constexpr int64_t kMaxResized = int64_t{1} << 27;  // of all tiles
 constexpr int kMaxPatches = 1 << 16;               // of a piece
 
 constexpr int kWindowPixels = 112;                 // Qwen2.5-VL: fixed in its code, in no file
+constexpr int64_t kGemma4Tokens = 1120;            // Gemma 4: the most that a folder may ask for
 constexpr int kLongerSides = 4;                    // Idefics 3: of image_size, where the file does not say
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
@@ -64,8 +66,8 @@ class Reader {
       return unsupported("clip.projector_type is \"" + std::string(name) + "\"; this build has " + projector_names());
     const Projector projector = params_.traits->projector;
     const bool grids = projector == Projector::kMlp && vision_.has("image_grid_pinpoints");
-    if (params_.original() && (projector == Projector::kGemma4 || projector == Projector::kKimi25 || grids))
-      return unsupported("vision_resize original: the way of the makers of " + (grids ? "LLaVA 1.6" : std::string(name)) + " is not computed here; llama.cpp's is");
+    if (params_.original() && grids)
+      return unsupported("vision_resize original: the way of the makers of LLaVA 1.6 is not computed here; llama.cpp's is");
     if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
     return {};
   }
@@ -131,8 +133,9 @@ class Reader {
     const Result<bool> folder = vision_.boolean("from_folder", false);
     if (!folder) return folder.error();
     if (*folder && has_sizes_in_folders(traits.projector)) {
-      // A folder may ask for less than is usual, not for more.
-      if (Status s = folder_pixels("image_max_pixels", square, params_.most_pixels, params_.most_pixels); !s) return s;
+      // A folder may ask for less than is usual, not for more; of Gemma 4's what is usual is not the most there is.
+      const int64_t most = traits.projector == Projector::kGemma4 ? kGemma4Tokens * square : params_.most_pixels;
+      if (Status s = folder_pixels("image_max_pixels", square, most, params_.most_pixels); !s) return s;
       if (Status s = folder_pixels("image_min_pixels", 1, params_.most_pixels, params_.least_pixels); !s) return s;
     }
     if (traits.projector == Projector::kKimi25) {
@@ -173,7 +176,8 @@ class Reader {
   }
 
   static bool has_sizes_in_folders(Projector projector) {
-    return projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl || projector == Projector::kLfm2;
+    return projector == Projector::kQwen2Vl || projector == Projector::kQwen25Vl || projector == Projector::kQwen3Vl || projector == Projector::kLfm2 ||
+           projector == Projector::kGemma4;
   }
 
   Status folder_pixels(std::string_view key, int64_t low, int64_t high, int64_t& to) {
@@ -215,6 +219,9 @@ class Reader {
                          std::to_string(params_.factor()));
     // Sides are rounded up where a picture is enlarged.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
+    // Of a and b whole patches of the sides within the limit there are up to a + merge + 1 and b + merge + 1 in whole squares.
+    if (params_.original() && params_.traits->projector == Projector::kKimi25)
+      most += int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
     if (params_.sizing == Sizing::kLfm2) most = std::max(most, int64_t{kLfm2Tile} * kLfm2Tile);
     const int64_t patches = most / (int64_t{params_.patch_size} * params_.patch_size);
     if (most > kMaxPixels || patches > kMaxPatches)

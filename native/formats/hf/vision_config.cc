@@ -16,9 +16,11 @@ namespace monolith::hf {
 namespace {
 
 constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;   // the tower's room checks each more closely
+constexpr int64_t kMostMerge = 16, kMostPatch = 256, kMostKimiPatches = int64_t{1} << 16, kKimiSide = 512;
 constexpr int64_t kWindow = 112;   // Qwen2.5-VL: the only one that a vision file can mean
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;   // Pillow's numbers
-constexpr double kHalf[] = {0.5, 0.5, 0.5};
+constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
+constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};   // what its processor takes
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073}, kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
 
@@ -35,12 +37,15 @@ struct Defaults {
 constexpr Defaults kDefaults[] = {
     {TowerKind::kIdefics3, "idefics3", 1152, 3072, 12, 16, 224, 32, "gelu_pytorch_tanh", 1e-6, kLanczos, kHalf, kHalf},
     {TowerKind::kGemma3, "gemma3", 768, 3072, 12, 12, 224, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {TowerKind::kQwen2Vl, "qwen2vl_merger", 1280, 0, 32, 16, 0, 14, "quick_gelu", 1e-6, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kQwen25Vl, "qwen2.5vl_merger", 3584, 3420, 32, 16, 0, 14, "silu", 1e-6, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kQwen3Vl, "qwen3vl_merger", 1152, 4304, 27, 16, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kHalf, kHalf},
     {TowerKind::kPixtral, "pixtral", 1024, 4096, 24, 16, 1024, 16, "gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kInternVl, "internvl", 1024, 4096, 24, 16, 448, 14, "gelu", 1e-6, kBicubic, kImageNetMean, kImageNetDeviation},
     {TowerKind::kLlava, "mlp", 768, 3072, 12, 12, 224, 32, "quick_gelu", 1e-5, kBicubic, kClipMean, kClipDeviation},
     {TowerKind::kLfm2, "lfm2", 768, 3072, 12, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBilinear, kHalf, kHalf},
+    {TowerKind::kKimi, "kimik25", 1152, 4304, 27, 16, 0, 14, "gelu_pytorch_tanh", 1e-5, kBicubic, kHalf, kHalf},
+    {TowerKind::kGemma4, "gemma4v", 768, 3072, 16, 12, 0, 16, "gelu_pytorch_tanh", 1e-6, kBicubic, kZero, kOne},
 };
 
 struct Class {
@@ -52,6 +57,10 @@ constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
     {"SmolVLMForConditionalGeneration", "", TowerKind::kIdefics3},
     {"Gemma3ForConditionalGeneration", "", TowerKind::kGemma3},
+    {"KimiVLForConditionalGeneration", "", TowerKind::kKimi},
+    {"KimiK25ForConditionalGeneration", "", TowerKind::kKimi},
+    {"Gemma4ForConditionalGeneration", "", TowerKind::kGemma4},
+    {"Qwen2VLForConditionalGeneration", "", TowerKind::kQwen2Vl},
     {"Qwen2_5_VLForConditionalGeneration", "", TowerKind::kQwen25Vl},
     {"Qwen3VLForConditionalGeneration", "", TowerKind::kQwen3Vl},
     {"Qwen3VLMoeForConditionalGeneration", "", TowerKind::kQwen3Vl},
@@ -67,7 +76,8 @@ constexpr Class kClasses[] = {
 class TowerTranslation {
  public:
   TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, AssembledFile& out)
-      : config_(config), vision_(config["vision_config"]), processor_(processor), defaults_(defaults), out_(out) {}
+      : config_(config), vision_(config["vision_config"]),
+        processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor), defaults_(defaults), out_(out) {}
 
   Result<Tower> translate() {
     out_.string("general.architecture", "clip");
@@ -80,12 +90,15 @@ class TowerTranslation {
     switch (tower_.kind) {
       case TowerKind::kIdefics3: idefics3(); break;
       case TowerKind::kGemma3: gemma3(); break;
+      case TowerKind::kQwen2Vl:
       case TowerKind::kQwen25Vl:
       case TowerKind::kQwen3Vl: qwen(); break;
       case TowerKind::kPixtral: pixtral(); break;
       case TowerKind::kInternVl: intern_vl(); break;
       case TowerKind::kLlava: llava(); break;
       case TowerKind::kLfm2: lfm2(); break;
+      case TowerKind::kGemma4: gemma4(); break;
+      case TowerKind::kKimi: kimi(); break;
     }
     put("image_size", image_);
     put("block_count", tower_.layers);
@@ -140,24 +153,37 @@ class TowerTranslation {
   }
 
   void sizes() {
-    const int64_t width = vision_integer({"hidden_size"}, defaults_.width);
-    tower_.layers = vision_integer({"depth", "num_hidden_layers"}, defaults_.layers);
-    tower_.heads = vision_integer({"num_heads", "num_attention_heads"}, defaults_.heads);
+    // Of Qwen2-VL's "hidden_size" is the text model's.
+    const bool qwen2 = tower_.kind == TowerKind::kQwen2Vl;
+    const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width) : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
+    tower_.layers = vision_integer({"depth", "vt_num_hidden_layers", "num_hidden_layers"}, defaults_.layers);
+    tower_.heads = vision_integer({"num_heads", "vt_num_attention_heads", "num_attention_heads"}, defaults_.heads);
     tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
     image_ = vision_integer({"image_size"}, defaults_.image);
     if (tower_.layers > kMostTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
     put("patch_size", tower_.patch);
     put("embedding_length", width);
-    put("feed_forward_length", vision_integer({"intermediate_size"}, defaults_.inner));
+    put("feed_forward_length", qwen2 ? times_wide(width) : vision_integer({"vt_intermediate_size", "intermediate_size"}, defaults_.inner));
     put("attention.head_count", tower_.heads);
-    expect(vision_["num_channels"], 3, 3);
-    const auto eps = vision_["layer_norm_eps"].number();
+    for (const char* const name : {"num_channels", "in_channels", "in_chans"}) expect(vision_[name], 3, 3);
+    const auto eps = vision_[tower_.kind == TowerKind::kGemma4 ? "rms_norm_eps" : "layer_norm_eps"].number();
     if (!eps) fail(eps.error());
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
   }
 
+  // The inner width, where it is given in widths.
+  int64_t times_wide(int64_t width) {
+    const JsonValue value = vision_["mlp_ratio"];
+    const auto ratio = value.number();
+    if (!ratio) return fail(ratio.error()), width;
+    const double inner = ratio->value_or(4) * static_cast<double>(width);
+    if (!(inner >= 1 && inner <= static_cast<double>(kMostSize)) || inner != std::floor(inner))
+      return fail(value.invalid("makes no whole number of " + std::to_string(width) + " times it")), width;
+    return static_cast<int64_t>(inner);
+  }
+
   void activation() {
-    const JsonValue value = vision_["hidden_act"];
+    const JsonValue value = vision_[tower_.kind == TowerKind::kGemma4 ? "hidden_activation" : "hidden_act"];
     const std::string_view name = value.exists() ? value.text() : std::string_view(defaults_.activation);
     if (name == "gelu" || name == "gelu_pytorch_tanh")
       out_.boolean("clip.use_gelu", true);
@@ -169,17 +195,22 @@ class TowerTranslation {
   }
 
   void colours() {
+    // Where nothing is normalized, mean and deviation say nothing.
+    const auto normalizes = processor_["do_normalize"].boolean();
+    if (!normalizes) return fail(normalizes.error());
+    const bool none = tower_.kind == TowerKind::kGemma4 && !normalizes->value_or(false);
     for (const auto& [name, usual] : {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
       auto stated = processor_[name].numbers();
       if (!stated) return fail(stated.error());
       if (!stated->empty() && stated->size() != 3) return fail(processor_[name].invalid("has not three numbers"));
-      out_.numbers(std::string("clip.vision.") + name, stated->empty() ? std::vector<float>(usual.begin(), usual.end()) : *stated);
+      out_.numbers(std::string("clip.vision.") + name, stated->empty() || none ? std::vector<float>(usual.begin(), usual.end()) : *stated);
     }
   }
 
   // What every processor does.
   void steps() {
-    for (const char* name : {"do_resize", "do_rescale", "do_normalize"}) expect_boolean(processor_[name], true);
+    for (const char* name : {"do_resize", "do_rescale"}) expect_boolean(processor_[name], true);
+    if (tower_.kind != TowerKind::kGemma4) expect_boolean(processor_["do_normalize"], true);
     const auto factor = processor_["rescale_factor"].number();
     if (!factor) return fail(factor.error());
     if (*factor && std::abs(**factor * 255 - 1) > 1e-6) fail(processor_["rescale_factor"].unsupported("is not 1/255"));
@@ -226,6 +257,7 @@ class TowerTranslation {
     const JsonValue size = processor_["size"];
     pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
            processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
+    if (tower_.kind == TowerKind::kQwen2Vl) return;
     if (tower_.kind == TowerKind::kQwen25Vl) return windows();
     const JsonValue parts = vision_["deepstack_visual_indexes"];
     for (size_t i = 0; i < parts.items().size(); ++i) tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));
@@ -303,6 +335,62 @@ class TowerTranslation {
     expect(processor_["max_tiles"], 10, 10);
     expect_boolean(processor_["do_image_splitting"], true);
     expect_boolean(processor_["use_thumbnail"], true);
+  }
+
+  void gemma4() {
+    const int64_t merge = vision_integer({"pooling_kernel_size"}, 3), width = vision_integer({"hidden_size"}, defaults_.width);
+    put("projector.scale_factor", merge);
+    expect(vision_["num_key_value_heads"], tower_.heads, tower_.heads);
+    if (vision_["head_dim"].exists()) expect(vision_["head_dim"], width / tower_.heads, width / tower_.heads);
+    expect_boolean(vision_["attention_bias"], false);
+    const JsonValue rotation = vision_["rope_parameters"];
+    expect_text(rotation["rope_type"], "default");
+    const auto base = rotation["rope_theta"].number();
+    if (!base) return fail(base.error());
+    if (base->value_or(100) != 100) fail(rotation["rope_theta"].unsupported("is not 100"));
+    tower_.clamps = flag(vision_["use_clipped_linears"]);
+    tower_.standardizes = flag(vision_["standardize"]);
+    same(processor_["patch_size"], tower_.patch);
+    same(processor_["pooling_kernel_size"], merge);
+    const JsonValue most = processor_["max_soft_tokens"];
+    const int64_t tokens = integer(most, 280);
+    if (std::ranges::find(kGemma4Tokens, tokens) == std::end(kGemma4Tokens))
+      fail(most.invalid("is " + std::to_string(tokens) + ", expected 70, 140, 280, 560 or 1120"));
+    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    put("image_max_pixels", tokens * merge * merge * tower_.patch * tower_.patch);
+  }
+
+  // Kimi K2.5's settings, or those of Kimi-VL, whose tower is the same for a picture that stands still.
+  void kimi() {
+    const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
+    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    put("projector.scale_factor", merge);
+    expect_text(vision_["pos_emb_type"], "divided_fixed");
+    expect_text(vision_["merge_type"], "sd2_tpool");
+    expect_text(vision_["mm_projector_type"], "patchmerger");
+    expect_text(vision_["projector_hidden_act"], "gelu");
+    const auto eps = vision_["layer_norm_eps"].number(), behind = vision_["projector_ln_eps"].number();
+    if (!eps) return fail(eps.error());
+    if (!behind) return fail(behind.error());
+    const double own = eps->value_or(defaults_.eps);
+    if (behind->value_or(own) != own) fail(vision_["projector_ln_eps"].unsupported("is not that of the tower's norms"));
+    same(processor_["patch_size"], tower_.patch);
+    same(processor_["merge_kernel_size"], merge);
+    expect(processor_["patch_limit_on_one_side"], kKimiSide, kKimiSide);
+    if (processor_["fixed_output_tokens"].exists()) fail(processor_["fixed_output_tokens"].unsupported("is set, which is not computed"));
+    const bool vl = processor_["in_token_limit"].exists() || processor_["pad_input"].exists();
+    if (vl && !flag(processor_["pad_input"])) fail(processor_["pad_input"].unsupported("is not true: pictures that are cut are not computed"));
+    const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches) : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
+    image_ = 20 * merge * tower_.patch;   // says nothing: sizes follow the picture's
+    put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
+    put("image_min_pixels", std::max(int64_t{8}, merge * merge) * tower_.patch * tower_.patch);
+  }
+
+  bool flag(const JsonValue& value) {
+    const auto found = value.boolean();
+    if (!found) return fail(found.error()), false;
+    return found->value_or(false);
   }
 
   const JsonValue config_, vision_, processor_;

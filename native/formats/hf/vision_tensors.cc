@@ -34,12 +34,14 @@ constexpr Name kOfTower[] = {
     {"merger.mlp.2", "mm.2"},
     {"merger.linear_fc1", "mm.0"},
     {"merger.linear_fc2", "mm.2"},
+    {"patch_embedder.input_proj", "v.patch_embd"},               // Gemma 4
 };
 // Whole names.
 constexpr Name kWhole[] = {
     {"embeddings.class_embedding", "v.class_embd"},
     {"embeddings.cls_token", "v.class_embd"},
     {"embeddings.position_embeddings", "v.position_embd.weight"},
+    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},   // Gemma 4
 };
 constexpr Name kOfLayer[] = {
     {"layer_norm1", "ln1"},          {"layer_norm2", "ln2"},            // SigLIP, CLIP
@@ -59,6 +61,23 @@ constexpr Name kOfLayer[] = {
     {"mlp.gate_proj", "ffn_gate"},   {"mlp.up_proj", "ffn_up"},         {"mlp.down_proj", "ffn_down"},
     {"mlp.linear_fc1", "ffn_up"},    {"mlp.linear_fc2", "ffn_down"},
 };
+constexpr Name kOfGemma4Layer[] = {
+    {"input_layernorm", "ln1"},            {"post_attention_layernorm", "attn_post_norm"},
+    {"pre_feedforward_layernorm", "ln2"},  {"post_feedforward_layernorm", "ffn_post_norm"},
+    {"self_attn.q_norm", "attn_q_norm"},   {"self_attn.k_norm", "attn_k_norm"},
+    {"self_attn.q_proj", "attn_q"},        {"self_attn.k_proj", "attn_k"},
+    {"self_attn.v_proj", "attn_v"},        {"self_attn.o_proj", "attn_out"},
+    {"mlp.gate_proj", "ffn_gate"},         {"mlp.up_proj", "ffn_up"},         {"mlp.down_proj", "ffn_down"},
+};
+constexpr Name kOfKimi[] = {
+    {"patch_embed.proj", "v.patch_embd"}, {"patch_embed.pos_emb", "v.position_embd"}, {"encoder.final_layernorm", "v.post_ln"},
+};
+constexpr Name kOfKimiLayer[] = {
+    {"norm0", "ln1"}, {"norm1", "ln2"}, {"wqkv", "attn_qkv"}, {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
+};
+// Between what a product's input and output are held: beside "linear.weight", numbers without a dimension.
+constexpr std::string_view kClamps[] = {"input_min", "input_max", "output_min", "output_max"};
+constexpr Name kOfStandardization[] = {{"std_bias", "v.std_bias"}, {"std_scale", "v.std_scale"}};
 constexpr Name kWholeOfLayer[] = {{"lambda_1", "ls1.weight"}, {"lambda_2", "ls2.weight"}};
 constexpr Name kOfDeepstack[] = {{"norm", "norm"}, {"linear_fc1", "fc1"}, {"linear_fc2", "fc2"}};
 
@@ -81,12 +100,19 @@ constexpr ProjectorName kOfProjector[] = {
     {TowerKind::kLfm2, "layer_norm", "mm.input_norm"},
     {TowerKind::kLfm2, "linear_1", "mm.1"},
     {TowerKind::kLfm2, "linear_2", "mm.2"},
+    {TowerKind::kGemma4, "embedding_projection", "mm.input_projection"},
+    {TowerKind::kKimi, "pre_norm", "mm.input_norm"},
+    {TowerKind::kKimi, "linear_1", "mm.1"},   // Kimi-VL
+    {TowerKind::kKimi, "linear_2", "mm.2"},
+    {TowerKind::kKimi, "proj.0", "mm.1"},     // Kimi K2.5
+    {TowerKind::kKimi, "proj.2", "mm.2"},
 };
 
 // What nothing is computed with here: pooling for other uses, places of masks, and numbers that are derived.
-constexpr std::string_view kUnused[] = {"head.", "embeddings.mask_token", "embeddings.position_ids", "rotary_pos_emb."};
+constexpr std::string_view kUnused[] = {"head.", "embeddings.mask_token", "embeddings.position_ids", "rotary_pos_emb.",
+                                       "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
 
-constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "blocks."};
+constexpr std::string_view kLayers[] = {"encoder.layers.", "encoder.layer.", "transformer.layers.", "encoder.blocks.", "blocks."};
 
 template <size_t n>
 std::string_view find(const Name (&names)[n], std::string_view hf) {
@@ -105,7 +131,7 @@ enum class Part : uint8_t { kNone, kTower, kProjector };
 // Takes off `name` what stands before a part's own names.
 Part part_of(std::string_view& name) {
   take(name, "model.");
-  if (take(name, "multi_modal_projector.") || take(name, "connector.")) return Part::kProjector;
+  if (take(name, "multi_modal_projector.") || take(name, "connector.") || take(name, "embed_vision.") || take(name, "mm_projector.")) return Part::kProjector;
   const bool inner = take(name, "vision_tower.");
   if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kTower;
   return Part::kNone;
@@ -133,7 +159,8 @@ class TowerTensors {
     if (!type)
       return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " + quoted(tensor.type) +
                                                 ", which is not read of vision towers (known: F32, F16, BF16)"};
-    if (tensor.shape.empty() || tensor.shape.size() > 5 || std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
+    const bool clamp = tower_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
+    if ((tensor.shape.empty() && !clamp) || tensor.shape.size() > 5 || std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
       return invalid(tensor, "has a shape that no tensor of a tower has");
     const std::string name = part == Part::kProjector ? projector_name(rest) : tower_name(rest);
     if (name == kPassedOver) return {};
@@ -165,11 +192,14 @@ class TowerTensors {
 
   std::string tower_name(std::string_view rest) const {
     if (const std::string_view whole = find(kWhole, rest); !whole.empty()) return std::string(whole);
+    if (const std::string_view whole = find(kOfStandardization, rest); !whole.empty()) return tower_.standardizes ? std::string(whole) : std::string();
     for (const std::string_view layers : kLayers) {
       std::string_view inner = rest;
       if (!take(inner, layers)) continue;
       const int64_t layer = take_number(inner);
       if (layer >= tower_.layers) return std::string(kPassedOver);
+      if (layer >= 0 && tower_.kind == TowerKind::kGemma4) return gemma4_name("v.blk." + std::to_string(layer) + ".", inner);
+      if (layer >= 0 && tower_.kind == TowerKind::kKimi) return joined("v.blk." + std::to_string(layer) + ".", {}, kOfKimiLayer, inner);
       return layer < 0 ? std::string() : joined("v.blk." + std::to_string(layer) + ".", find(kWholeOfLayer, inner), kOfLayer, inner);
     }
     if (take(rest, "deepstack_merger_list.")) {
@@ -177,7 +207,19 @@ class TowerTensors {
       if (part < 0 || part >= static_cast<int64_t>(tower_.deepstack.size())) return {};
       return joined("v.deepstack." + std::to_string(tower_.deepstack[static_cast<size_t>(part)]) + ".", {}, kOfDeepstack, rest);
     }
-    return joined({}, {}, kOfTower, rest);
+    return tower_.kind == TowerKind::kKimi ? joined({}, {}, kOfKimi, rest) : joined({}, {}, kOfTower, rest);
+  }
+
+  std::string gemma4_name(const std::string& prefix, std::string_view rest) const {
+    const size_t dot = rest.rfind('.');
+    if (dot == std::string_view::npos) return {};
+    std::string_view stem = rest.substr(0, dot);
+    const std::string_view last = rest.substr(dot + 1);
+    const bool clamp = std::ranges::find(kClamps, last) != std::end(kClamps);
+    if (clamp ? !tower_.clamps : last != "weight") return {};
+    if (!clamp && stem.ends_with(".linear")) stem.remove_suffix(std::string_view(".linear").size());
+    const std::string_view name = find(kOfGemma4Layer, stem);
+    return name.empty() ? std::string() : prefix + std::string(name) + "." + std::string(last);
   }
 
   template <size_t n>
@@ -190,12 +232,16 @@ class TowerTensors {
 
   Status put(const std::string& name, const Safetensor& tensor, TensorType type) {
     std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
+    if (shape.empty()) shape = {1};
     if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
     // Vectors and tables that are kept with lengths of 1 in front.
-    const size_t dimensions = name == "v.class_embd" ? 1 : name == "v.position_embd.weight" ? 2 : shape.size();
+    const bool positions = name == "v.position_embd.weight";
+    const bool tables = positions && (tower_.kind == TowerKind::kGemma4 || tower_.kind == TowerKind::kKimi);
+    const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();
     while (shape.size() > dimensions && shape.back() == 1) shape.pop_back();
-    if (shape.size() > 2) return invalid(tensor, "is no matrix");
+    if (shape.size() > (tables ? 3 : 2)) return invalid(tensor, "is no matrix");
     const bool turns = tower_.kind == TowerKind::kPixtral && (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
+    if (tower_.kind == TowerKind::kKimi && name.find(".attn_qkv.") != std::string::npos) return put_by_axis(name, shape, tensor, type);
     if (turns) return put_neighbours(name, shape, tensor, type);
     if (name == "mm.soft_emb_norm.weight") {   // stored less one
       put_rows(name, shape, mapped_rows(plain_rows(type, 1, tensor.data), plus_one));
@@ -241,6 +287,21 @@ class TowerTensors {
     return {};
   }
 
+  // Where pairs turn by column and by row in turn in the checkpoint, and those by column stand first in a vision file. Values stay.
+  Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor, TensorType type) {
+    const int64_t n = tensor.shape[0], width = n / 3, head = width / tower_.heads;
+    if (n % 3 != 0 || width % tower_.heads != 0 || head % 4 != 0 || head == 0 || n > INT32_MAX)
+      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not three times " + std::to_string(tower_.heads) +
+                                 " heads that turn by row and column");
+    std::vector<int32_t> order;
+    for (int64_t row = 0; row < n; ++row) {
+      const int64_t at = row % head, axis = at / (head / 2), pair = at % (head / 2) / 2;
+      order.push_back(static_cast<int32_t>(row < 2 * width ? row - at + pair * 4 + axis * 2 + at % 2 : row));
+    }
+    put_rows(name, shape, picked_rows(rows_of(tensor, type), std::move(order)));
+    return {};
+  }
+
   void put_rows(const std::string& name, const std::vector<int64_t>& shape, Rows rows) {
     const TensorType type = rows->exact_type();
     const int64_t cols = rows->cols();
@@ -262,16 +323,19 @@ bool is_of_tower(std::string_view name) { return part_of(name) != Part::kNone; }
 Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break, AssembledFile& file) {
   TowerTensors to(tower, file);
   bool broken = false;
+  int standards = 0;
   for (const Safetensor* const tensor : tensors) {
     Status status;
     if (is_of_tower(tensor->name)) {
       status = to.add(*tensor);
+      for (const Name& name : kOfStandardization) standards += tensor->name.ends_with(name.hf) ? 1 : 0;
     } else if (tower.breaks_rows && !broken && is_table(tensor->name)) {
       status = to.add_row_break(*tensor, row_break);
       broken = true;
     }
     if (!status) return status;
   }
+  if (tower.standardizes && standards < 2) return Error{ErrorCode::kInvalidFile, "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for"};
   if (tower.breaks_rows && !broken) return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table, which the token between rows of a picture is taken of"};
   return {};
 }

@@ -152,6 +152,18 @@ TEST(folders_of_latent_attention_compute_what_their_files_do) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
+// Kimi-VL's text model, below the name that it has beside a tower.
+TEST(folders_of_kimi_vl_compute_what_those_of_their_text_model_do) {
+  for (FamilyFolder one : folders()) {
+    if (const std::string name = one.name; name != "DeepseekV3ForCausalLM") continue;
+    one.name = "KimiVLForConditionalGeneration";
+    one.layers = "language_model." + one.layers;
+    for (auto& [gguf, name] : one.names)
+      if (name.starts_with("model.") || name.starts_with("lm_head.")) name = "language_model." + name;
+    check_folder(one);
+  }
+}
+
 TEST(folders_of_latents_bring_their_layer_that_guesses) {
   for (const FamilyFolder& one : folders())
     if (const std::string name = one.name; name == "DeepseekV3ForCausalLM" || name == "Glm4MoeLiteForCausalLM" ||

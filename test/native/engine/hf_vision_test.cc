@@ -69,17 +69,17 @@ TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
     std::optional<Seen> by_file;
     for (const VisionResize resize : {VisionResize::kLlamaCpp, VisionResize::kOriginal}) {
       const bool original = resize == VisionResize::kOriginal;
-      const std::string what = std::string(one.pair) + (original ? ", resized as its makers do" : ", resized as llama.cpp does");
+      const std::string what = std::string(one.name) + " of " + one.pair + (original ? ", resized as its makers do" : ", resized as llama.cpp does");
       const auto want = look(what, files.text(), files.tower(), **backend, resize);
-      const auto got = look(what, files.folder.path(), files.folder.path(), **backend, resize);
+      const auto got = look(what, one.whole ? files.folder.path() : files.text(), files.folder.path(), **backend, resize);
       if (!want || !got) continue;
       compare(what, *want, *got);
       // Folders are looked at in this way where nobody says.
       if (original) by_file = want;
     }
-    const auto unsaid = debug_vision(files.folder.path(), {}, files.folder.path(), **backend, kPrompt, pictures());
+    const auto unsaid = debug_vision(one.whole ? files.folder.path() : files.text(), {}, files.folder.path(), **backend, kPrompt, pictures());
     if (!unsaid) check::fail(__FILE__, __LINE__, unsaid.error().message);
-    if (unsaid && by_file) compare(std::string(one.pair) + ", unsaid", *by_file, {*unsaid, by_file->logits});
+    if (unsaid && by_file) compare(std::string(one.name) + ", unsaid", *by_file, {*unsaid, by_file->logits});
   }
 }
 

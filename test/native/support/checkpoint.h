@@ -44,10 +44,13 @@ inline bool is_table_of_numbers(std::string_view name) { return name.ends_with("
 template <typename T>
 std::vector<T> as_numbers(const std::vector<float>& values) { return {values.begin(), values.end()}; }
 
-// `file` with these weights, in F32.
-inline Bytes gguf_of(const GgufFile& file, const Weights& weights) {
+// `file` with these weights, in F32; of its keys without those that are named, and with those that are added.
+inline Bytes gguf_of(const GgufFile& file, const Weights& weights, const std::vector<std::string>& without = {},
+                     const std::function<void(GgufBuilder&)>& more = [](GgufBuilder&) {}) {
   GgufBuilder builder;
+  more(builder);
   for (const auto& [key, value] : file.metadata()) {
+    if (std::ranges::find(without, key) != without.end()) continue;
     Bytes payload;
     if (value.type == GgufValueType::kString) put(payload, static_cast<uint64_t>(value.payload.size()));
     if (value.type == GgufValueType::kArray)

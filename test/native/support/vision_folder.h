@@ -22,6 +22,11 @@ struct VisionFolder {
   std::string tower, projector, layers;   // what the names of each begin with; `layers` within the tower
   TensorNames names;                // by stem: of the tower, of a layer, of the projector ("mm.")
   std::function<void(Weights&)> publish = [](Weights&) {};   // from a vision file's order to the checkpoint's
+  // Of a tower that no pair has, made of one that a pair has: both files are changed before they are compared.
+  std::function<void(Weights&)> derive = [](Weights&) {};
+  bool whole = true;                                                        // false: a tower whose text model is another in the vectors
+  std::vector<std::string> without = {};                                    // keys of the vision file
+  std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};             // and others for them
 };
 
 inline const TensorNames kSiglip = {{"v.patch_embd", "embeddings.patch_embedding"}, {"v.position_embd", "embeddings.position_embedding"},
@@ -78,6 +83,18 @@ inline void turn_halves(Weights& weights, int64_t heads) {
   for (const char* const stem : {"attn_q.weight", "attn_k.weight"}) as_halves(weights, stem, heads);
 }
 
+// Queries and keys whose pairs turn by column and by row in turn, and not first all by column.
+inline void axes_in_turn(Weights& weights, int64_t heads) {
+  for (const char* const stem : {"attn_qkv.weight", "attn_qkv.bias"})
+    each(weights, stem, [&](FloatTensor& tensor) {
+      const int64_t width = tensor.shape[0] / 3, head = width / heads;
+      pick_rows(tensor, [&](int64_t row) {
+        const int64_t at = row % head, pair = at / 4, axis = at / 2 % 2;
+        return row >= 2 * width ? row : row - at + axis * (head / 2) + 2 * pair + at % 2;
+      });
+    });
+}
+
 // A dimension of 1 in front.
 inline void as_parameter(FloatTensor& tensor, size_t ones) { tensor.shape.insert(tensor.shape.begin(), ones, 1); }
 
@@ -108,6 +125,23 @@ inline std::vector<VisionFolder> vision_folders() {
                  kQwenTower + TensorNames{{"v.post_ln", "merger.ln_q"}, {"mm.0", "mlp.0"}, {"mm.2", "mlp.2"}, {"ffn_gate", "mlp.gate_proj"},
                                           {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}},
                  [](Weights& w) { join_frames(w), join_qkv(w); }});
+  all.push_back({"qwen25vl", "Qwen2VLForConditionalGeneration", "model.",
+                 R"("model_type":"qwen2_vl","rope_scaling":{"type":"mrope","mrope_section":[4,6,6]})",
+                 vision(R"("depth":3,"num_heads":2,"embed_dim":64,"hidden_size":128,"mlp_ratio":2,"in_channels":3,"temporal_patch_size":2,)" + eps +
+                        R"(,"model_type":"qwen2_vl","hidden_act":"quick_gelu","patch_size":14,"spatial_merge_size":2)"),
+                 R"("min_pixels":6272,"max_pixels":12845056,"patch_size":14,"temporal_patch_size":2,"merge_size":2)", "visual.", "visual.merger.",
+                 "blocks.",
+                 kQwenTower + TensorNames{{"v.post_ln", "merger.ln_q"}, {"mm.0", "mlp.0"}, {"mm.2", "mlp.2"}, {"ffn_up", "mlp.fc1"}, {"ffn_down", "mlp.fc2"}},
+                 [](Weights& w) { join_frames(w), join_qkv(w); },
+                 // No gate, and norms that subtract a mean.
+                 [](Weights& w) {
+                   std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
+                   const FloatTensor some = w.at("v.blk.0.attn_q.bias");
+                   for (const char* const norm : {"v.blk.0.ln1", "v.blk.1.ln1", "v.blk.2.ln1", "v.blk.0.ln2", "v.blk.1.ln2", "v.blk.2.ln2", "v.post_ln"})
+                     w[std::string(norm) + ".bias"] = some;
+                 },
+                 true, {"clip.projector_type", "clip.use_silu", "clip.vision.n_wa_pattern"},
+                 [](GgufBuilder& keys) { keys.string("clip.projector_type", "qwen2vl_merger"); }});
   all.push_back({"qwen3vl", "Qwen3VLForConditionalGeneration", "model.language_model.",
                  R"("model_type":"qwen3_vl_text","rope_scaling":{"mrope_interleaved":true,"mrope_section":[6,5,5],"rope_type":"default"})",
                  vision(deep + R"(,"model_type":"qwen3_vl","patch_size":16,"spatial_merge_size":2,"num_position_embeddings":64,)"
@@ -150,6 +184,45 @@ inline std::vector<VisionFolder> vision_folders() {
                  R"("min_image_tokens":64,"max_image_tokens":256,"tile_size":512,"max_tiles":10,"do_image_splitting":true,"resample":2)",
                  "model.vision_tower.vision_model.", "model.multi_modal_projector.", "encoder.layers.",
                  kSiglip + TensorNames{{"mm.input_norm", "layer_norm"}, {"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, colours_last});
+  const std::string kimi = vision(R"("vt_hidden_size":64,"vt_intermediate_size":128,"vt_num_hidden_layers":2,"vt_num_attention_heads":2,)" + eps +
+                                  R"(,"patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8,"init_pos_emb_time":4,)"
+                                  R"("pos_emb_type":"divided_fixed","merge_type":"sd2_tpool","mm_projector_type":"patchmerger",)"
+                                  R"("projector_hidden_act":"gelu","projector_ln_eps":0.0010000000474974513,"mm_hidden_size":64,"text_hidden_size":128)");
+  const TensorNames kimi_tower = {{"v.patch_embd", "patch_embed.proj"}, {"v.position_embd", "patch_embed.pos_emb"}, {"v.post_ln", "encoder.final_layernorm"},
+                                  {"ln1", "norm0"}, {"ln2", "norm1"}, {"attn_qkv", "wqkv"}, {"attn_out", "wo"}, {"ffn_up", "mlp.fc0"},
+                                  {"ffn_down", "mlp.fc1"}, {"mm.input_norm", "pre_norm"}};
+  all.push_back({"kimik25", "KimiK25ForConditionalGeneration", "language_model.model.", R"("model_type":"kimi_k2")", kimi,
+                 R"("media_proc_cfg":{"in_patch_limit":1024,"patch_size":14,"image_mean":[0.5,0.5,0.5],"image_std":[0.5,0.5,0.5],"merge_kernel_size":2,)"
+                 R"("fixed_output_tokens":null,"patch_limit_on_one_side":512})", "vision_tower.", "mm_projector.", "encoder.blocks.",
+                 kimi_tower + TensorNames{{"mm.1", "proj.0"}, {"mm.2", "proj.2"}}, [](Weights& w) { axes_in_turn(w, 2); }, [](Weights&) {}, false});
+  all.push_back({"kimik25", "KimiVLForConditionalGeneration", "language_model.model.", R"("model_type":"deepseek_v3")",
+                 vision(usual + R"(,"model_type":"moonvit","patch_size":14,"merge_kernel_size":[2,2],"init_pos_emb_height":8,"init_pos_emb_width":8)"),
+                 R"("in_token_limit":1024,"patch_size":14,"pad_input":true,"num_pooled_tokens":256)", "vision_tower.", "multi_modal_projector.",
+                 "encoder.blocks.", kimi_tower + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
+                 [](Weights&) {}, false});
+  // Vectors have the activation that files without a key for it mean; published folders say gelu_pytorch_tanh.
+  all.push_back({"gemma4v", "Gemma4ForConditionalGeneration", "model.language_model.", R"("model_type":"gemma4_text")",
+                 vision(R"("num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":2,"head_dim":32,"rms_norm_eps":0.0010000000474974513,)" +
+                        common + R"("model_type":"gemma4_vision","hidden_activation":"quick_gelu","patch_size":16,"pooling_kernel_size":3,)"
+                                 R"("position_embedding_size":128,"standardize":true,"use_clipped_linears":true,)"
+                                 R"("rope_parameters":{"rope_type":"default","rope_theta":100.0})"),
+                 R"("do_normalize":false,"max_soft_tokens":280,"patch_size":16,"pooling_kernel_size":3,"resample":3)", "model.vision_tower.",
+                 "model.embed_vision.", "encoder.layers.",
+                 {{"v.patch_embd", "patch_embedder.input_proj"}, {"v.position_embd.weight", "patch_embedder.position_embedding_table"},
+                  {"v.std_bias", "std_bias"}, {"v.std_scale", "std_scale"}, {"mm.input_projection", "embedding_projection"},
+                  {"ln1", "input_layernorm"}, {"ln2", "pre_feedforward_layernorm"}, {"attn_post_norm", "post_attention_layernorm"},
+                  {"ffn_post_norm", "post_feedforward_layernorm"}, {"attn_q_norm", "self_attn.q_norm"}, {"attn_k_norm", "self_attn.k_norm"},
+                  {"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}, {"attn_v", "self_attn.v_proj"}, {"attn_out", "self_attn.o_proj"},
+                  {"attn_q.weight", "self_attn.q_proj.linear.weight"}, {"attn_k.weight", "self_attn.k_proj.linear.weight"},
+                  {"attn_v.weight", "self_attn.v_proj.linear.weight"}, {"attn_out.weight", "self_attn.o_proj.linear.weight"},
+                  {"ffn_gate.weight", "mlp.gate_proj.linear.weight"}, {"ffn_up.weight", "mlp.up_proj.linear.weight"},
+                  {"ffn_down.weight", "mlp.down_proj.linear.weight"}, {"ffn_down", "mlp.down_proj"}},
+                 [](Weights& w) {
+                   colours_last(w);
+                   for (auto& [name, tensor] : w)
+                     if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();   // numbers without a dimension
+                 },
+                 [](Weights&) {}, false});
   return all;
 }
 
@@ -182,6 +255,7 @@ struct VisionPairFiles {
 inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, const GgufFile& tower, const VisionPairFiles& to) {
   const std::string architecture(*text.string("general.architecture").value());
   Weights of_text = weights_of(text), of_tower = weights_of(tower);
+  one.derive(of_tower);
   // What checkpoints store less one, and what they have once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)
@@ -194,7 +268,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
     const std::vector<float>& row = row_break->second.values;
     std::ranges::copy(row, table.begin() + (*tokenizer)->find("[IMG_BREAK]") * static_cast<ptrdiff_t>(row.size()));
   }
-  const Bytes text_bytes = gguf_of(text, of_text), tower_bytes = gguf_of(tower, of_tower);
+  const Bytes text_bytes = gguf_of(text, of_text), tower_bytes = gguf_of(tower, of_tower, one.without, one.more);
   const auto as_text = [](const Bytes& bytes) { return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
   to.files.write("text.gguf", as_text(text_bytes));
   to.files.write("mmproj.gguf", as_text(tower_bytes));
@@ -216,6 +290,7 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
     else if (below)
       tensor.name = "language_model." + tensor.name;
   }
+  if (!one.whole) tensors.clear();
   one.publish(of_tower);
   for (const auto& [name, tensor] : of_tower) tensors.push_back({tower_name(one, name), "F32", tensor.shape, bytes_of(tensor.values)});
   to.folder.write("model.safetensors", safetensors_of(tensors));

@@ -12,8 +12,8 @@
 
 namespace monolith::testing {
 
-inline constexpr const char* kProjectorNames[] = {"idefics3", "gemma3", "qwen2.5vl_merger", "qwen3vl_merger", "pixtral",
-                                                  "internvl", "mlp",    "lfm2",             "gemma4v",        "kimik25"};
+inline constexpr const char* kProjectorNames[] = {"idefics3", "gemma3", "qwen2vl_merger", "qwen2.5vl_merger", "qwen3vl_merger", "pixtral",
+                                                  "internvl", "mlp",    "lfm2",           "gemma4v",          "kimik25"};
 
 struct TinyVision : TinyModel {
   static constexpr uint32_t kWidth = 32, kHeads = 2, kInner = 48, kRow = 24;
@@ -42,11 +42,11 @@ struct TinyVision : TinyModel {
     if (type == "idefics3") key("preproc_image_size", 72u);
     if (qwen25) key("n_wa_pattern", 2u);
     if (qwen25 || pixtral) keys["clip.use_silu"] = true;
-    if (!qwen25 && !pixtral && !gemma4 && type != "mlp") keys["clip.use_gelu"] = true;
+    if (!qwen25 && !pixtral && !gemma4 && type != "mlp" && type != "qwen2vl_merger") keys["clip.use_gelu"] = true;
 
     tensors["v.patch_embd.weight"] = {{patch, patch, 3, kWidth}, TensorType::kF32, 0.1f};
     if (traits.mrope) tensors["v.patch_embd.weight.1"] = {{patch, patch, 3, kWidth}, TensorType::kF32, 0.1f};
-    if (!rms && type != "mlp") bias("v.patch_embd.bias", kWidth);
+    if (!rms && type != "mlp" && type != "qwen2vl_merger") bias("v.patch_embd.bias", kWidth);
     if (traits.class_vector) bias("v.class_embd", kWidth);
     if (traits.positions == PatchPositions::kTwoTables) tensors["v.position_embd.weight"] = {{kWidth, 64, 2}};
     else if (traits.positions == PatchPositions::kBicubic) tensors["v.position_embd.weight"] = {{kWidth, side, side}};

@@ -125,6 +125,21 @@ TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
   }
 }
 
+// Qwen2-VL has no vectors. Its network is that of Qwen3-VL, which has, without learned positions, deepstack parts and a bias of
+// the patches, with another activation.
+TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
+  TinyVision third("qwen3vl_merger");
+  std::erase_if(third.tensors, [](const auto& one) { return one.first.starts_with("v.deepstack."); });
+  third.tensors.erase("v.patch_embd.bias");
+  TinyVision second = third;
+  third.tensors["v.position_embd.weight"].data.assign(third.floats("v.position_embd.weight").size() * sizeof(float), std::byte{0});
+  second.tensors.erase("v.position_embd.weight");
+  second.keys["clip.projector_type"] = std::string("qwen2vl_merger");
+  CHECK(same_bits(see(second), see(third)));
+  second.keys.erase("clip.use_gelu");
+  CHECK(!same_bits(see(second), see(third)));
+}
+
 // The model with every matrix rounded to F16 or BF16.
 TinyVision in_sixteen_bits(const char* type, TensorType stored) {
   TinyVision model(type);

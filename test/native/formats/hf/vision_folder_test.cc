@@ -3,6 +3,7 @@
 #include "formats/hf/vision_folder.h"
 
 #include <string>
+#include <tuple>
 
 #include "check.h"
 #include "formats/hf/model_file.h"
@@ -74,6 +75,103 @@ TEST(towers_that_cannot_be_are_named) {
   Parts parts;
   parts.processor.clear();
   refused(parts, "holds no preprocessor_config.json");
+}
+
+TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "Qwen2VLForConditionalGeneration";
+  whole.config = R"("vision_config":{"depth":2,"embed_dim":8,"hidden_size":64,"mlp_ratio":4,"num_heads":2,"patch_size":14})";
+  whole.processor = R"({"min_pixels":3136,"max_pixels":12845056,"patch_size":14,"merge_size":2,"resample":3})";
+  whole.tensors = {{"visual.merger.ln_q.weight", "F32", {8}, std::string(32, 'a')}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "qwen2vl_merger");
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.embedding_length")->value_or(0), 8u);   // not the text model's
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 32u);
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":0.3", "'vision_config.mlp_ratio' makes no whole number of 8 times it"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":-1", "'vision_config.mlp_ratio' makes no whole number"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":1e300", "'vision_config.mlp_ratio' makes no whole number"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":\"4\"", "'vision_config.mlp_ratio'"},
+           {&Parts::config, "\"embed_dim\":8", "\"embed_dim\":0", "'vision_config.embed_dim' is 0, expected an integer"},
+           {&Parts::config, "\"depth\":2", "\"depth\":2,\"in_channels\":1", "'vision_config.in_channels' is not 3"},
+           {&Parts::processor, "\"merge_size\":2", "\"merge_size\":4", "'merge_size' is not the 2 of config.json"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
+}
+
+TEST(settings_of_gemma_4_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "Gemma4ForConditionalGeneration";
+  whole.config = R"("vision_config":{"model_type":"gemma4_vision","num_hidden_layers":2,"hidden_size":8,"num_attention_heads":2,"head_dim":4,)"
+                 R"("use_clipped_linears":true,"standardize":true,"rope_parameters":{"rope_type":"default","rope_theta":100.0}})";
+  whole.processor = R"({"max_soft_tokens":560,"patch_size":16,"pooling_kernel_size":3,"do_normalize":false,"image_mean":[9,9,9],"resample":3})";
+  const std::string at = "model.vision_tower.", q = at + "encoder.layers.0.self_attn.q_proj.";
+  whole.tensors = {{at + "std_bias", "F32", {8}, std::string(32, 'a')}, {at + "std_scale", "F32", {8}, std::string(32, 'a')},
+                   {q + "input_min", "F32", {}, "aaaa"}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 560u * 48 * 48);
+  const auto mean = (*file)->numbers("clip.vision.image_mean");
+  CHECK(mean.ok() && (**mean)[0] == 0.0f);   // nothing is normalized
+  CHECK((*file)->boolean("clip.use_gelu")->value_or(false));                        // gelu_pytorch_tanh, where nobody says
+  CHECK((*file)->tensor("v.blk.0.attn_q.input_min") != nullptr);
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::processor, "560", "300", "'max_soft_tokens' is 300, expected 70, 140, 280, 560 or 1120"},
+           {&Parts::processor, "560", "-1", "'max_soft_tokens' is -1, expected an integer"},
+           {&Parts::processor, "\"patch_size\":16", "\"patch_size\":14", "'patch_size' is not the 16 of config.json"},
+           {&Parts::processor, "\"pooling_kernel_size\":3", "\"pooling_kernel_size\":2", "'pooling_kernel_size' is not the 3 of config.json"},
+           {&Parts::processor, "\"do_normalize\":false", "\"do_normalize\":0", "'do_normalize'"},
+           {&Parts::config, "\"head_dim\":4", "\"head_dim\":16", "'vision_config.head_dim' is not 4"},
+           {&Parts::config, "\"head_dim\":4", "\"num_key_value_heads\":1", "'vision_config.num_key_value_heads' is not 2"},
+           {&Parts::config, "\"head_dim\":4", "\"attention_bias\":true", "'vision_config.attention_bias' is true"},
+           {&Parts::config, "\"head_dim\":4", "\"hidden_activation\":\"relu\"", "'vision_config.hidden_activation' is 'relu'"},
+           {&Parts::config, "\"head_dim\":4", "\"pooling_kernel_size\":1048576", "'pooling_kernel_size' is not the 1048576 of config.json"},
+           {&Parts::config, "100.0", "10000.0", "'vision_config.rope_parameters.rope_theta' is not 100"},
+           {&Parts::config, "\"default\"", "\"yarn\"", "'vision_config.rope_parameters.rope_type' is 'yarn'"},
+           {&Parts::config, "\"standardize\":true", "\"standardize\":false", "std_bias' is not known"},
+           {&Parts::config, "\"use_clipped_linears\":true", "\"use_clipped_linears\":false", "input_min' has a shape that no tensor"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
+  whole.tensors.erase(whole.tensors.begin());
+  refused(whole, "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for");
+}
+
+TEST(settings_of_kimi_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "KimiK25ForConditionalGeneration";
+  whole.config = R"("vision_config":{"vt_hidden_size":8,"vt_num_hidden_layers":2,"vt_num_attention_heads":2,"merge_kernel_size":[2,2],"projector_ln_eps":1e-5})";
+  whole.processor = R"({"media_proc_cfg":{"in_patch_limit":16384,"patch_size":14,"merge_kernel_size":2,"fixed_output_tokens":null}})";
+  whole.tensors = {{"vision_tower.encoder.blocks.0.wqkv.bias", "F32", {24}, std::string(96, 'a')},
+                   {"vision_tower.patch_embed.pos_emb.time_weight", "F32", {4, 1, 8}, std::string(128, 'a')}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 16384u * 196);
+  CHECK_EQ((*file)->tensors().size(), 1u);   // frames of videos have no positions here
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::processor, "16384", "0", "'media_proc_cfg.in_patch_limit' is 0, expected an integer"},
+           {&Parts::processor, "16384", "70000", "'media_proc_cfg.in_patch_limit' is 70000, expected an integer"},
+           {&Parts::processor, "null", "64", "'media_proc_cfg.fixed_output_tokens' is set"},
+           {&Parts::processor, "null", "null,\"patch_limit_on_one_side\":64", "'media_proc_cfg.patch_limit_on_one_side' is not 512"},
+           {&Parts::processor, "null", "null,\"pad_input\":false", "'media_proc_cfg.pad_input' is not true"},
+           {&Parts::processor, "\"patch_size\":14", "\"patch_size\":16", "'media_proc_cfg.patch_size' is not the 14 of config.json"},
+           {&Parts::config, "[2,2]", "[2,4]", "'vision_config.merge_kernel_size' is no square"},
+           {&Parts::config, "[2,2]", "32", "has squares of 32 patches"},
+           {&Parts::config, "1e-5", "1e-3", "'vision_config.projector_ln_eps' is not that of the tower's norms"},
+           {&Parts::config, "[2,2]", "2,\"merge_type\":\"other\"", "'vision_config.merge_type' is 'other'"},
+           {&Parts::config, "[2,2]", "2,\"pos_emb_type\":\"other\"", "'vision_config.pos_emb_type' is 'other'"},
+           {&Parts::config, "\"vt_num_attention_heads\":2", "\"vt_num_attention_heads\":3", "are not three times 3 heads"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
 }
 
 TEST(tensors_of_towers_that_cannot_be_are_named) {
