@@ -46,6 +46,8 @@ std::string repository() {
 }
 }  // namespace
 
+std::string repository_path(const std::string& relative) { return repository() + relative; }
+
 std::string data_path(const std::string& relative) { return repository() + "test/data/" + relative; }
 
 std::string vectors_path(const std::string& relative) {

@@ -24,6 +24,7 @@ void skip(const std::string& why);                                // marks the r
 bool needs(std::string (*what_is_missing)());
 // A file of the repository's own test data: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
+std::string repository_path(const std::string& relative);   // <repository>/<relative>
 // A file of the golden vectors, of their first part or their second: in $MONOLITH_VECTORS or $MONOLITH_VECTORS2, in
 // test/data/vectors or vectors2, or in ../shared/vectors2. Empty if it is nowhere: the test calls skip().
 std::string vectors_path(const std::string& relative);

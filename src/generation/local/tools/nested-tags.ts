@@ -103,7 +103,8 @@ export class NestedTagCall extends TextCall {
     }
     if (this.#open.length > MAX_DEPTH) return this.fail();
     const comma = within.members > 0 ? ', ' : '';
-    this.sink.arguments(within.isArray ? comma : `${comma}${JSON.stringify(name)}: `);
+    const before = within.isArray ? comma : `${comma}${JSON.stringify(name)}: `;
+    if (before !== '') this.sink.arguments(before);   // a list's first item has nothing before it
     this.#schema = within.isArray ? this.#types.item(within.schema, within.members) : this.#types.member(within.schema, name);
     const types = this.#types.types(this.#schema);
     this.#allowed = types === null || types.size === 0 || types.has('any') ? null : types;

@@ -1,0 +1,88 @@
+// npm run fuzz -- --list | TARGET [--seconds N] [--seed N] [--run FILE] [--minimize]: fuzzes one target until the time is over or something is
+// found. Those of the engine are libFuzzer's, under AddressSanitizer and UndefinedBehaviorSanitizer, built here in build/fuzz
+// (clang and its runtime: Debian's libclang-rt-14-dev); those of TypeScript run in Node (scripts/fuzz). See docs/fuzzing.md.
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, copyFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { buildTypeScript, ensurePackages, parallel, root, run, SetupError, sh, which } from './setup.mjs';
+
+const MOST_CORPUS_BYTES = 60_000;
+const sources = join(root, 'test', 'native', 'fuzz');
+const native = Object.fromEntries(readdirSync(sources, { withFileTypes: true }).filter((one) => one.isDirectory())
+  .flatMap(({ name: room }) => readdirSync(join(sources, room)).filter((file) => file.endsWith('.cc')).map((file) => [basename(file, '.cc'), room])));
+
+await run(async () => {
+  const { values, positionals: [name] } = parseArgs({
+    allowPositionals: true,
+    options: { list: { type: 'boolean', default: false }, seconds: { type: 'string', default: '60' }, seed: { type: 'string' }, run: { type: 'string' }, minimize: { type: 'boolean', default: false } },
+  });
+  ensurePackages();
+  if (name !== undefined && name in native && !values.list) return fuzzNative(name, values);
+  await buildTypeScript({ tests: true });
+  const { targets } = await import(join(root, 'build', 'test', 'fuzz', 'targets.js'));
+  if (values.list || name === undefined) {
+    for (const one of Object.keys(native).sort()) console.log(`${one.padEnd(16)}engine (${native[one]})`);
+    for (const one of Object.keys(targets).sort()) console.log(`${one.padEnd(16)}TypeScript`);
+    return;
+  }
+  if (!(name in targets)) throw new SetupError(`There is no fuzz target ${name}; --list tells which there are.`);
+  const { status } = spawnSync(process.execPath, ['--max-old-space-size=768', join(root, 'scripts', 'fuzz', 'fuzz-node.mjs'), ...process.argv.slice(2)], { stdio: 'inherit', cwd: root });
+  process.exitCode = status ?? 1;
+});
+
+async function fuzzNative(name, { seconds, seed, run: file, minimize }) {
+  if (!which('clang++')) throw new SetupError('The engine\'s fuzz targets need clang and its runtime (Debian: clang, libclang-rt-14-dev).');
+  const build = join(root, 'build', 'fuzz');
+  const to = (part) => join(build, part);
+  if (!existsSync(to('CMakeCache.txt'))) {
+    await sh('cmake', ['-S', 'native', '-B', build, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles', '-DCMAKE_CXX_COMPILER=clang++', '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
+      '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -gline-tables-only', '-DMONOLITH_QUICK=ON', '-DMONOLITH_FUZZ=ON', '-DMONOLITH_CUDA=OFF', '-DMONOLITH_SANITIZE=address;undefined'], 'configuring the fuzzers');
+  }
+  await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', `fuzz_${name}`], `building fuzz_${name}`);
+  const committed = join(root, 'test', 'fuzz', 'corpus', name), working = to(join('corpus', name)), finds = to('finds');
+  for (const folder of [committed, working, finds]) mkdirSync(folder, { recursive: true });
+  const env = { ...process.env, UBSAN_OPTIONS: 'print_stacktrace=1' };
+  const fuzzer = (args) => spawnSync(to(`fuzz_${name}`), args, { stdio: 'inherit', cwd: root, env }).status ?? 1;
+  if (file !== undefined) {
+    process.exitCode = fuzzer([file]);
+    return;
+  }
+  if (['model', 'tokenizer', 'vision'].includes(name)) {   // whose inputs nobody writes by hand
+    await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', 'fuzz_seeds'], 'building seeds');
+    spawnSync(to('fuzz_seeds'), [to('seeds')], { env });
+  }
+  const seeds = existsSync(to(join('seeds', name))) ? [to(join('seeds', name))] : [];
+  if (minimize) {
+    const merged = to(join('merged', name));
+    rmSync(merged, { recursive: true, force: true });
+    mkdirSync(merged, { recursive: true });
+    // By branches alone: what differs only in how often would be many times as much.
+    if (fuzzer(['-merge=1', '-use_counters=0', merged, committed, working, ...seeds]) !== 0) throw new SetupError('The corpora could not be merged.');
+    let bytes = 0;
+    const kept = new Set(readdirSync(committed).filter((one) => !/^[0-9a-f]{40}$/.test(one)));   // what has a name stays
+    for (const one of kept) bytes += statSync(join(committed, one)).size;
+    const chosen = readdirSync(merged).map((one) => ({ one, size: statSync(join(merged, one)).size })).sort((a, b) => a.size - b.size);
+    for (const one of readdirSync(committed)) if (!kept.has(one)) rmSync(join(committed, one));
+    for (const { one, size } of chosen) if ((bytes += size) < MOST_CORPUS_BYTES) copyFileSync(join(merged, one), join(committed, one));
+    console.log(`${name}: ${readdirSync(committed).length} inputs`);
+    return;
+  }
+  // The words that the room's sources compare with.
+  const words = new Set();
+  for (const folder of { gguf: ['formats/gguf'], text: ['text', 'formats/json'], hf: ['formats/hf'], model: ['model'], vision: ['vision'] }[native[name]]) {
+    for (const path of readdirSync(join(root, 'native', folder), { recursive: true })) {
+      if (!path.endsWith('.cc')) continue;
+      for (const [, word] of readFileSync(join(root, 'native', folder, path), 'utf8').matchAll(/"([A-Za-z0-9_.$<>|{}[\]()^:=-]{2,40})"/g)) words.add(word);
+    }
+  }
+  const dictionary = to(`${name}.dict`);
+  writeFileSync(dictionary, [...words].map((word) => `"${word}"\n`).join(''));
+  const status = fuzzer([`-max_total_time=${seconds}`, ...(seed === undefined ? [] : [`-seed=${seed}`]), '-rss_limit_mb=2048', '-malloc_limit_mb=512', '-timeout=60', '-max_len=16384', '-print_final_stats=1',
+    `-dict=${dictionary}`, `-artifact_prefix=${finds}/${name}-`, working, committed, ...seeds]);
+  if (status !== 0) {
+    const newest = readdirSync(finds).filter((one) => one.startsWith(`${name}-`)).sort((a, b) => statSync(join(finds, b)).mtimeMs - statSync(join(finds, a)).mtimeMs)[0];
+    if (newest !== undefined) console.log(`again: npm run fuzz -- ${name} --run ${join(finds, newest)}`);
+  }
+  process.exitCode = status;
+}

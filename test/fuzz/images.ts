@@ -1,0 +1,39 @@
+// Image files, as bytes: refused with a declared error before their pixels are made, or decoded to as many as their headers say.
+import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
+import { apiError, ApiError } from '../../src/errors.js';
+import { checkMessage, insist, type Target } from './target.js';
+
+const MOST_PIXELS = 1 << 18;
+const claimant = { organization: 1 };
+
+async function declaredLater<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    checkMessage(error.message);
+    return null;
+  }
+}
+
+const png = 'iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8AARAwQCgAf7gP9i18U1AAAAABJRU5ErkJggg==';
+const gif = 'R0lGODlhAQABAIAAAP///wAAACH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==';
+const webp = 'UklGRiIAAABXRUJQVlA4IBYAAAAwAQCdASoBAAEADsD+JaQAA3AAAAAA';
+
+export const image: Target = {
+  seeds: [png, gif, webp].map((text) => Buffer.from(text, 'base64')),
+  async run(input) {
+    let spent = 0;
+    const spend = (width: number, height: number): void => {
+      spent = width * height;
+      if (spent > MOST_PIXELS) throw apiError('image_too_large', 'input[0]: too many pixels.', 'input[0]');
+    };
+    const loaded = await declaredLater(decodeImage(input, { path: 'input[0]', claimant, known: 'nothing', spend }));
+    if (loaded === null) return;
+    insist(spent === loaded.width * loaded.height && spent > 0, 'pixels are spent before they are made');
+    await declaredLater(decodeRgb(loaded, { path: 'input[0]', claimant }, (pixels) => {
+      insist(pixels.length === 3 * spent, 'as many pixels as the header says');
+      return Promise.resolve();
+    }));
+  },
+};

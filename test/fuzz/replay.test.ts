@@ -1,0 +1,32 @@
+// The fuzz targets over their seeds and committed corpora: what was once found stays found. Those of the engine are replayed by the
+// native tests (test/native/fuzz/replay_test.cc).
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { packageRoot } from '../../src/engine/load-addon.js';
+import { targets } from './targets.js';
+
+const MOST_MS = 1_000;
+const MOST_CORPUS = 100_000;
+
+for (const [name, { seeds, run }] of Object.entries(targets)) {
+  t.test(name, async (t) => {
+    const folder = join(packageRoot, 'test', 'fuzz', 'corpus', name);
+    const files = existsSync(folder) ? readdirSync(folder) : [];
+    const inputs = [...seeds.map((seed, at) => [`seed ${at}`, Buffer.from(seed)] as const), ...files.map((file) => [file, readFileSync(join(folder, file))] as const)];
+    const bytes = inputs.reduce((sum, [, input]) => sum + input.length, 0);
+    const failures: string[] = [];
+    for (const [label, input] of inputs) {
+      const before = process.cpuUsage();
+      try {
+        await run(new Uint8Array(input));
+      } catch (error) {
+        failures.push(`${label}: ${String(error)}`);
+      }
+      const { user, system } = process.cpuUsage(before);
+      if ((user + system) / 1_000 > MOST_MS) failures.push(`${label}: ${(user + system) / 1_000} ms`);
+    }
+    t.same(failures, [], `${inputs.length} inputs of ${bytes} bytes`);
+    t.ok(bytes < MOST_CORPUS, 'the corpus is small');
+  });
+}

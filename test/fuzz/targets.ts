@@ -1,0 +1,8 @@
+// The fuzz targets of the TypeScript side, by name; those of the engine are in test/native/fuzz.
+import { image } from './images.js';
+import { template, tool_calls } from './models.js';
+import { chat, completions, data_url, messages, responses, socket } from './requests.js';
+import type { Target } from './target.js';
+import { upstream } from './upstream.js';
+
+export const targets: Readonly<Record<string, Target>> = { chat, completions, messages, responses, socket, data_url, image, template, tool_calls, upstream };

@@ -1,0 +1,12 @@
+// Any bytes are an error, or a file whose every value and tensor can be read.
+#include "formats/gguf/gguf.h"
+#include "formats/gguf/touch.h"
+#include "fuzz/target.h"
+
+FUZZ_TARGET(gguf) {
+  const auto bytes = std::as_bytes(input);
+  const auto file = monolith::GgufFile::parse(bytes);
+  if (!file) return monolith::fuzzing::check_refusal(file.error());
+  volatile uint64_t sum = monolith::testing::touch_everything(**file, bytes);
+  (void)sum;
+}

@@ -1,0 +1,82 @@
+// Any folder of a model: refused in words that begin with its path, or a model file and a vision file whose every value and tensor
+// can be read. The input is the files one behind the other, each headed by a line "%%% NAME"; a line "%%%s NAME" heads the JSON head
+// of a safetensors file, whose data is as long as the line behind it says.
+#include <algorithm>
+#include <cstring>
+
+#include "formats/hf/model_file.h"
+#include "fuzz/target.h"
+#include "support/hf_folder.h"
+#include "text/tokenizer/tokenizer.h"
+
+using namespace monolith;
+using namespace monolith::fuzzing;
+
+namespace {
+
+constexpr const char* kNames[] = {"config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json", "chat_template.json",
+                                  "chat_template.jinja", "tiktoken.model", "preprocessor_config.json", "processor_config.json",
+                                  "model.safetensors", "model.safetensors.index.json", "model-00001-of-00002.safetensors",
+                                  "model-00002-of-00002.safetensors"};
+constexpr size_t kMostData = 1 << 16;
+
+// A safetensors file of "BYTES\nHEAD".
+std::string with_head(std::string_view written) {
+  const size_t line = std::min(written.find('\n'), written.size());
+  const size_t n_data = std::min<size_t>(std::strtoull(std::string(written.substr(0, line)).c_str(), nullptr, 10), kMostData);
+  const std::string_view head = written.substr(std::min(line + 1, written.size()));
+  const uint64_t size = head.size();
+  std::string out(sizeof size, '\0');
+  std::memcpy(out.data(), &size, sizeof size);
+  return out.append(head).append(n_data, '\x3c');
+}
+
+void read_all(const GgufFile& file) {
+  std::vector<std::byte> scratch;
+  volatile uint8_t sum = 0;
+  for (const GgufTensor& tensor : file.tensors()) {
+    // A few rows from the front and the last one: what makes them is what may reach beyond what there is.
+    const TensorTypeTraits& traits = traits_of(tensor.type);
+    const auto row = static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
+    if (row == 0 || tensor.bytes() == 0 || row > kMostData) continue;
+    for (const size_t at : {size_t{0}, tensor.bytes() - row}) {
+      const auto bytes = file.read(tensor, at, row, scratch);
+      insist(bytes.size() == row, "as many bytes are read as were asked for");
+      for (const std::byte byte : bytes) sum = sum ^ static_cast<uint8_t>(byte);
+    }
+  }
+  for (const auto& [key, value] : file.metadata()) insist(file.find(key) == &value, "find() finds each key");
+}
+
+void check_path_and_refusal(const Error& error, const std::string& path) {
+  insist(error.message.starts_with(path), "a refusal names the folder", error.message);
+  insist(error.message.find(path, path.size()) == std::string::npos, "and only once", error.message);
+  check_refusal(error);
+}
+
+}  // namespace
+
+FUZZ_TARGET(folder) {
+  const testing::ScratchFolder folder;
+  std::string_view rest = text_of(input);
+  while (rest.starts_with("%%%")) {
+    const bool headed = rest.starts_with("%%%s ");
+    const size_t line = rest.find('\n');
+    if (line == std::string_view::npos) break;
+    const size_t space = rest.find(' ');
+    const std::string_view name = space < line ? rest.substr(space + 1, line - space - 1) : std::string_view();
+    rest.remove_prefix(line + 1);
+    const size_t next = rest.find("\n%%%");
+    const std::string_view content = rest.substr(0, next);
+    rest = next == std::string_view::npos ? std::string_view() : rest.substr(next + 1);
+    if (std::ranges::find(kNames, name) != std::end(kNames)) folder.write(std::string(name), headed ? with_head(content) : std::string(content));
+  }
+  if (const auto file = open_model_file(folder.path(), {.quantize = input.size() % 2 ? std::optional(TensorType::kQ8_0) : std::nullopt, .threads = 1})) {
+    read_all(**file);
+    if (const auto tokenizer = Tokenizer::load(**file); !tokenizer) check_refusal(tokenizer.error());
+  } else {
+    check_path_and_refusal(file.error(), folder.path());
+  }
+  if (const auto file = open_vision_file(folder.path())) read_all(**file);
+  else check_path_and_refusal(file.error(), folder.path());
+}

@@ -1,0 +1,72 @@
+// Any GGUF file as a model: refused in words, or a network that can be computed. The input is the file's head; its tensors' bytes are
+// made up, so that the mutator works on what describes them.
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/cpu_backend.h"
+#include "fuzz/target.h"
+#include "model/transformer.h"
+
+using namespace monolith;
+using namespace monolith::fuzzing;
+
+namespace {
+
+constexpr size_t kFilled = 256 << 10;      // bytes of tensors that a file may have
+constexpr size_t kMostMemory = 8 << 20;   // of a network that is computed
+
+ModelLimits limits_of(uint8_t choices) {
+  ModelLimits limits;
+  limits.max_batch_tokens = 8;
+  limits.max_logit_rows = 2;
+  limits.max_context = 64;
+  limits.n_pages = 64;
+  limits.n_slots = 2;
+  limits.pages_by_window = choices & 1;
+  limits.kv_type = choices & 2 ? KvType::kQ8_0 : KvType::kF16;
+  limits.guess_layer = choices & 4;
+  return limits;
+}
+
+// A prompt of 5 tokens, then one more.
+void compute(Transformer& model, int n_vocab) {
+  const int tables = model.memory().layout.tables();
+  if (tables * 2 > model.limits().n_pages) return;
+  std::vector<int32_t> pages;
+  for (int32_t i = 0; i < 2 * tables; ++i) pages.push_back(i);
+  int position = 0;
+  for (const int n : {5, 1}) {
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < n; ++i) tokens.push_back((position + i) * 7 % n_vocab);
+    std::vector<Segment> segments;
+    for (int table = 0; table < tables; ++table)
+      segments.push_back({0, n, position, pages.data() + 2 * table, position == 0 ? kNoSlot : 0, position == 0 ? 0 : 1});
+    const int32_t row = n - 1;
+    const float* logits = model.forward({tokens, segments, std::span(&row, 1)});
+    volatile float sum = 0;
+    for (int i = 0; i < n_vocab; ++i) sum = sum + logits[i];
+    position += n;
+  }
+}
+
+}  // namespace
+
+FUZZ_TARGET(model) {
+  const auto [head, choices] = halves(input);
+  std::vector<std::byte> image(head.size() + kFilled, std::byte{0x3c});
+  std::memcpy(image.data(), head.data(), head.size());
+  const auto file = GgufFile::parse(image);
+  if (!file) return;   // the reader's own target looks at these
+  const ModelLimits limits = limits_of(choices.empty() ? 0 : static_cast<uint8_t>(choices[0]));
+  const auto params = HyperParams::read(**file, limits.max_context, limits.guess_layer);
+  if (!params) return check_refusal(params.error());
+  static const std::unique_ptr<Backend> backend = make_cpu_backend({.threads = 1, .isa = "plain", .arithmetic = Arithmetic::kProduction}).value();
+  const auto plan = Transformer::plan(**file, *backend, limits);
+  if (!plan) return check_refusal(plan.error());
+  if (plan->total() > kMostMemory || params->n_layers > 16) return;
+  auto model = Transformer::load(**file, *backend, limits, {});
+  if (!model) return check_refusal(model.error());
+  insist((*model)->allocated().total() == plan->total(), "loading takes what was planned");
+  compute(**model, params->n_vocab);
+}

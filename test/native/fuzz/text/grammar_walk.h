@@ -1,0 +1,103 @@
+// What must hold of any grammar: a walk through its texts by the bytes of the input. Shared by the targets that make grammars of
+// schemas, patterns and rules.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "formats/json/json_document.h"
+#include "fuzz/target.h"
+#include "text/grammar/grammar.h"
+#include "text/tokenizer/support.h"
+
+namespace monolith::fuzzing {
+
+// Tokens of one byte, some of several, and a special one.
+struct WalkVocabulary {
+  std::unique_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const grammar::GrammarVocabulary> tokens;
+
+  static const WalkVocabulary& get() {
+    static const WalkVocabulary made = [] {
+      auto file = testing::VocabularyFile::byte_level({"{ \"", "\" :", "\" }", "} }", "t r", "tr u", "Ã ©", "0 0", "a b"});
+      file.add("<|end|>", TokenKind::kControl);
+      auto loaded = testing::load(file);
+      insist(loaded.ok(), "the vocabulary loads");
+      WalkVocabulary out;
+      out.tokenizer = std::move(*loaded);
+      out.tokens = std::make_shared<const grammar::GrammarVocabulary>(*out.tokenizer, out.tokenizer->n_vocab());
+      return out;
+    }();
+    return made;
+  }
+};
+
+// `choices`: its first byte says how the grammar is made, the rest which of the allowed tokens are taken.
+inline void walk_grammar(grammar::GrammarOptions options, std::string_view choices) {
+  using namespace grammar;
+  using Outcome = Grammar::Outcome;
+  const auto flags = choices.empty() ? uint8_t{0} : static_cast<uint8_t>(choices[0]);
+  if (!choices.empty()) choices.remove_prefix(1);
+  options.strict = flags & 1;
+  options.one_of_as_any_of = flags & 2;
+  options.order = flags & 4 ? PropertyOrder::kAny : PropertyOrder::kSchema;
+  options.white_space = flags & 8 ? WhiteSpace::kFlexible : WhiteSpace::kNone;
+  if (flags & 16) options.suffix = "\n</call>";
+  GrammarLimits limits;
+  limits.compile_steps = flags & 32 ? limits.compile_steps : 200'000;
+  limits.use_steps = 200'000;
+
+  const WalkVocabulary& vocabulary = WalkVocabulary::get();
+  std::vector<SchemaProblem> problems;
+  const auto grammar = Grammar::compile(options, vocabulary.tokens, limits, nullptr, problems);
+  insist(grammar != nullptr || !problems.empty(), "a refusal says why");
+  for (const SchemaProblem& problem : problems) insist(!problem.what.empty() && problem.what.size() < 1000, "a problem is told in a line", problem.what);
+  if (grammar == nullptr) return;
+
+  const auto n_tokens = static_cast<uint32_t>(vocabulary.tokenizer->n_vocab());
+  TokenMask mask(vocabulary.tokens->trie().n_tokens());
+  Grammar::Position position = grammar->start();
+  std::vector<TokenId> before, forced;
+  std::string text;
+  choices = choices.substr(0, 64);
+  for (size_t i = 0; i < choices.size() && !position.ends; ++i) {
+    Fuel fuel(400'000, Fuel::thread_time() + 200'000'000);
+    const Outcome allowed = grammar->allowed(position, before, mask, &fuel);
+    if (allowed != Outcome::kOk) return insist(allowed != Outcome::kRefused, "asking what is allowed is never refused");
+    insist(mask.any() || position.accepts, "no text leads to where nothing can follow", text);
+    const auto byte = static_cast<uint8_t>(choices[i]);
+    // Some token, allowed or not: advance() says what the mask says.
+    const uint32_t any = byte * 7u % n_tokens;
+    Grammar::Position probe = position;
+    const Outcome probed = grammar->advance(probe, before, static_cast<TokenId>(any), &fuel);
+    if (probed == Outcome::kOk || probed == Outcome::kRefused) insist((probed == Outcome::kOk) == mask.has(any), "a token is let in if and only if the mask has it", text);
+    if (byte & 1) {
+      const Outcome run = grammar->forced(position, before, *vocabulary.tokenizer, forced, &fuel);
+      insist(run != Outcome::kRefused, "asking what is forced is never refused");
+      insist(forced.size() <= Grammar::kMostForced, "what is forced is bounded");
+      if (run == Outcome::kOk && !forced.empty()) {
+        insist(mask.has(static_cast<uint32_t>(forced[0])), "what is forced is allowed", text);
+        insist(!position.accepts, "nothing is forced where the text may end", text);
+      }
+    }
+    if (byte == 0xFF) grammar->shrink();
+    if (!mask.any()) break;
+    uint32_t chosen = byte % n_tokens;
+    while (!mask.has(chosen)) chosen = (chosen + 1) % n_tokens;
+    const Outcome moved = grammar->advance(position, before, static_cast<TokenId>(chosen), &fuel);
+    if (moved == Outcome::kFailed || moved == Outcome::kSpent) return;
+    insist(moved == Outcome::kOk, "what the mask has is let in", text);
+    before.push_back(static_cast<TokenId>(chosen));
+    text += vocabulary.tokenizer->bytes(static_cast<TokenId>(chosen));
+  }
+  const bool is_json = options.kind == GrammarOptions::Kind::kJsonSchema || options.kind == GrammarOptions::Kind::kJson;
+  if (position.accepts && is_json && options.suffix.empty()) {
+    JsonDocument document;
+    JsonId root;
+    std::string error;
+    insist(document.parse(text, root, error), "a text of a schema is JSON", text);
+  }
+}
+
+}  // namespace monolith::fuzzing

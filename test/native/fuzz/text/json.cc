@@ -1,0 +1,25 @@
+// Any bytes: no JSON, or a document that reads the same once written.
+#include "formats/json/json_document.h"
+#include "fuzz/target.h"
+
+using monolith::fuzzing::insist;
+using monolith::grammar::JsonDocument;
+using monolith::grammar::JsonId;
+
+FUZZ_TARGET(json) {
+  JsonDocument document;
+  JsonId root;
+  std::string error;
+  if (!document.parse(monolith::fuzzing::text_of(input), root, error)) return monolith::fuzzing::check_message(error);
+  for (JsonId id = 0; id < document.size(); ++id)
+    if (document.is(id, JsonDocument::Kind::kNumber)) {
+      volatile double number = document.number(id);
+      (void)number;
+    }
+  insist(document.equal(root, root) || document.size() > 0, "a value equals itself");
+  const std::string written = document.write(root);
+  JsonDocument again;
+  JsonId other;
+  insist(again.parse(written, other, error, 8 * JsonDocument::kMostBytes), "what was written is JSON", error);
+  insist(again.write(other) == written, "it reads the same once written", written);
+}

@@ -1,0 +1,64 @@
+// Any GGUF file as a vision tower and its projector: refused in words, or pictures of any size can be planned and small ones cut. The
+// input is the file's head, a mark, and pairs of bytes: the sides of pictures. Its tensors' bytes are made up.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "fuzz/target.h"
+#include "text/tokenizer/support.h"
+#include "vision/vision.h"
+
+using namespace monolith;
+using namespace monolith::fuzzing;
+
+namespace {
+constexpr size_t kFilled = 256 << 10;   // bytes of tensors that a file may have
+constexpr int64_t kMostPixels = 1 << 16;   // of pictures that are cut, and of what becomes of them
+}  // namespace
+
+FUZZ_TARGET(vision) {
+  const auto [head, sides] = halves(input);
+  std::vector<std::byte> image(head.size() + kFilled, std::byte{0x3c});
+  std::memcpy(image.data(), head.data(), head.size());
+  const auto file = GgufFile::parse(image);
+  if (!file) return;   // the reader's own target looks at these
+  VisionBounds bounds;
+  if (input.size() % 2) bounds.resize = VisionResize::kOriginal;
+  if (input.size() % 3 == 0) bounds.max_tiles = 3;
+  const auto model = VisionModel::load(**file, bounds);
+  if (!model) return check_refusal(model.error());
+  insist((*model)->row_width() > 0 && (*model)->most_rows() > 0 && (*model)->most_piece_pixels() > 0, "a tower has rows");
+  static const std::unique_ptr<const Tokenizer> tokenizer = testing::load(testing::VocabularyFile::byte_level({"< i", "i m"})).value();
+  const auto fit = (*model)->fit({.architecture = "qwen3vl", .n_embd = (*model)->row_width(), .mrope = true, .n_deepstack = (*model)->n_deepstack(), .tokenizer = tokenizer.get()});
+  if (!fit) check_refusal(fit.error());
+  std::vector<uint8_t> pixels;
+  for (size_t i = 0; i + 1 < std::min<size_t>(sides.size(), 8); i += 2) {
+    const auto side = [&](size_t at) { return static_cast<int8_t>(sides[at]) < 0 ? static_cast<uint8_t>(sides[at]) * 1009 - 140'000 : static_cast<uint8_t>(sides[at]) + 1; };
+    const int width = side(i), height = side(i + 1);
+    const auto plan = (*model)->plan(width, height, {.overview_only = (i & 2) != 0});
+    if (!plan) {
+      check_refusal(plan.error());
+      continue;
+    }
+    insist(width > 0 && height > 0, "a picture has sides");
+    insist(!plan->pieces.empty() && plan->n_rows() > 0, "a picture becomes rows");
+    insist(plan->n_tokens() <= (*model)->most_tokens(), "no plan has more tokens than the most");
+    int64_t work = int64_t{width} * height;
+    for (const ImagePiece& piece : plan->pieces) {
+      insist(piece.n_rows <= (*model)->most_rows(), "no piece has more rows than the most");
+      insist(int64_t{piece.width} * piece.height <= (*model)->most_piece_pixels(), "no piece has more pixels than the most");
+      work += int64_t{piece.width} * piece.height;
+    }
+    if (work > kMostPixels || int64_t{plan->resized_width} * plan->resized_height > kMostPixels) continue;
+    pixels.assign(static_cast<size_t>(width) * static_cast<size_t>(height) * 3, static_cast<uint8_t>(i * 77));
+    const auto prepared = (*model)->prepare(*plan, {width, height, pixels});
+    if (!prepared) {
+      check_refusal(prepared.error());
+      continue;
+    }
+    insist(prepared->size() == plan->pieces.size(), "every piece is cut");
+    for (const PreparedPiece& piece : *prepared)
+      insist(piece.pixels.size() == static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3, "a piece is as large as it says");
+  }
+}
