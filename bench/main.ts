@@ -13,6 +13,7 @@ import { sightBenchCommand } from './sight.js';
 import { speculationBenchCommand } from './speculation.js';
 import { streamsBenchCommand } from './streams.js';
 import { submitBenchCommand } from './submit.js';
+import { tuneGridBenchCommand } from './tune-grid.js';
 import { upstreamBenchCommand } from './upstream.js';
 import { victimBenchCommand } from './victim.js';
 
@@ -31,6 +32,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   speculation: { about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not', run: speculationBenchCommand },
   streams: { about: 'stream events a second the JavaScript carries, with many streams open', run: streamsBenchCommand },
   submit: { about: 'what a request costs before the engine has it', run: submitBenchCommand },
+  'tune-grid': { about: 'what the tuner finds beside an exhaustive grid, on a real server', run: tuneGridBenchCommand },
   upstream: { about: 'what a model that runs elsewhere costs here: time, processor, memory of many streams', run: upstreamBenchCommand },
   victim: { about: 'what a long prompt does to the tokens of another answer', run: victimBenchCommand },
 };

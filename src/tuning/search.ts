@@ -1,5 +1,6 @@
-// Which settings to try next: expected improvement of the throughput times the chance that every objective is met,
-// each believed by a Gaussian process of what was measured so far (Gardner and others, Bayesian Optimization with
+// Which settings to try next: expected improvement of the goodput times the chance that every objective is met,
+// believed by Gaussian processes of what was measured so far: of the throughput, of the share of it that is good where the
+// objectives are met, and of each objective (Gardner and others, Bayesian Optimization with
 // Inequality Constraints, 2014). Pure: the same seed and the same measurements ask for the same points.
 
 import { GaussianProcess } from './gaussian-process.js';
@@ -12,6 +13,8 @@ export interface Observation {
   readonly point: Point;
   /** Requests a second that were answered. */
   readonly throughput: number;
+  /** Of these, those that kept every objective. */
+  readonly goodput: number;
   /** Of each objective: what was measured over what is allowed; above 1 it is missed. */
   readonly ratios: readonly number[];
   /** Ended early, as objectives were missed: its throughput says nothing, its ratios are lower bounds. */
@@ -36,8 +39,12 @@ const ANEW = 8;
 const MOST_LOG_RATIO = 1.5;
 /** A point whose chance is above that is one to go by. */
 const LIKELY = 0.5;
+/** To be taken for the best without having been measured. */
+const SURE = 0.8;
+/** Where nearly nothing is good it does not matter how little. */
+const LEAST_SHARE = 0.05;
 
-interface Models { throughput: GaussianProcess; ratios: GaussianProcess[] }
+interface Models { throughput: GaussianProcess; good: GaussianProcess | null; ratios: GaussianProcess[] }
 
 export class Search {
   readonly space: Space;
@@ -104,36 +111,52 @@ export class Search {
     return [...points.values()].flatMap((runs) => {
       const [{ point }] = runs as [Observation];
       if (!runs.every(({ ratios, stopped }) => !stopped && ratios.every((ratio) => ratio <= 1))) return [];
-      const measured = runs.reduce((sum, { throughput }) => sum + Math.log(throughput), 0) / runs.length;
+      const measured = runs.reduce((sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })), 0) / runs.length;
       // What the neighbours say counts as well: one lucky run does not win.
-      const believed = models?.throughput.at(this.space.unit(point)).mean ?? measured;
-      return [{ point, worth: believed + (models === null ? 0 : 0.5 * Math.log(Math.max(0.02, chance(models, this.space.unit(point))))) }];
+      return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
     }).sort((a, b) => b.worth - a.worth).map(({ point }) => point);
+  }
+
+  /** The best with these values of these knobs by all that is known, measured or not; null where none is sure to meet the objectives. */
+  believed(fixed: Point): Point | null {
+    const models = this.#fitted();
+    if (models === null) return null;
+    let best: { point: Point; worth: number } | null = null;
+    for (const point of this.#candidates(fixed)) {
+      const unit = this.space.unit(point);
+      if (chance(models, unit) < SURE) continue;
+      const one = { point, worth: worth(models, unit) };
+      if (best === null || one.worth > best.worth) best = one;
+    }
+    return best?.point ?? null;
   }
 
   #fitted(): Models | null {
     if (this.#models !== null) return this.#models;
     const counted = this.#seen.filter(({ stopped, throughput }) => !stopped && throughput > 0);
     if (counted.length < 2) return null;
+    // Where they are missed fewer are good in any case; that must not spread to where they are just met.
+    const met = counted.filter(({ ratios }) => ratios.every((ratio) => ratio <= 1));
     const objectives = this.#seen[0]?.ratios.length ?? 0;
     const all = this.#seen.map(({ point }) => this.space.unit(point));
     const near = this.#seen.length % ANEW === 0 ? null : this.#before;
     this.#models = {
       throughput: GaussianProcess.fit(counted.map(({ point }) => this.space.unit(point)), counted.map(({ throughput }) => Math.log(throughput)), near?.throughput.parameters),
+      good: met.length < 2 ? null : GaussianProcess.fit(met.map(({ point }) => this.space.unit(point)), met.map(shareOf), near?.good?.parameters),
       ratios: Array.from({ length: objectives }, (_, at) => GaussianProcess.fit(all, this.#seen.map(({ ratios, stopped }) => logRatio(ratios[at] as number, stopped)), near?.ratios[at]?.parameters)),
     };
     this.#before = this.#models;
     return this.#models;
   }
 
-  /** Log of the best throughput that is believed to meet the objectives; null while there is none. */
+  /** Log of the best goodput that is believed to meet the objectives; null while there is none. */
   #bestLog(models: Models, fixed: Point): number | null {
     let best: number | null = null;
     for (const { point, stopped, ratios } of this.#seen) {
       if (stopped || !agrees(point, fixed) || ratios.some((ratio) => ratio > 1)) continue;
       const unit = this.space.unit(point);
       if (chance(models, unit) < LIKELY) continue;
-      const { mean } = models.throughput.at(unit);
+      const mean = logGoodput(models, unit);
       if (best === null || mean > best) best = mean;
     }
     return best;
@@ -142,8 +165,8 @@ export class Search {
   #gain(models: Models, unit: readonly number[], best: number | null): number {
     const met = chance(models, unit);
     if (best === null) return met;
-    const { mean, deviation } = models.throughput.at(unit);
-    const z = (mean - best) / deviation;
+    const { deviation } = models.throughput.at(unit);
+    const z = (logGoodput(models, unit) - best) / deviation;
     return met * deviation * (z * distribution(z) + Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI));
   }
 
@@ -168,6 +191,15 @@ function logRatio(ratio: number, stopped: boolean): number {
   const log = Math.log(Math.max(1e-3, Number.isFinite(ratio) ? ratio : Math.exp(MOST_LOG_RATIO)));
   return Math.min(MOST_LOG_RATIO, stopped ? log : Math.max(-2 * MOST_LOG_RATIO, log));
 }
+
+const shareOf = ({ throughput, goodput }: Pick<Observation, 'throughput' | 'goodput'>): number => Math.min(1, Math.max(LEAST_SHARE, goodput / throughput));
+
+function logGoodput({ throughput, good }: Models, unit: readonly number[]): number {
+  return throughput.at(unit).mean + Math.log(Math.min(1, Math.max(LEAST_SHARE, good?.at(unit).mean ?? 1)));
+}
+
+/** What a point is ranked by: its goodput, and somewhat whether the next measurement would meet the objectives too. */
+const worth = (models: Models, unit: readonly number[]): number => logGoodput(models, unit) + 0.5 * Math.log(Math.max(0.02, chance(models, unit)));
 
 /** That all objectives are met. */
 function chance({ ratios }: Models, unit: readonly number[]): number {

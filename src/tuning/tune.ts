@@ -81,8 +81,10 @@ class Tuning {
 
   /** The best of the search and the best of the settings as they are, again and in turns, so that drift meets all alike. */
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
-    const own = this.#search.ranked(asIs)[0];
-    const current: Runs | null = own === undefined ? null : { settings: this.engine.before, load: this.#loadOf(own), trials: [] };
+    const asTheyAre = (point: Point | undefined): Runs | null => (point === undefined ? null : { settings: this.engine.before, load: this.#loadOf(point), trials: [] });
+    // The few loads that the old settings were measured under say less of their best one than all that was measured since.
+    const measured = asTheyAre(this.#search.ranked(asIs)[0]);
+    let current = asTheyAre(this.#search.believed(asIs) ?? undefined) ?? measured;
     const waiting = this.#search.ranked().filter((point) => NAMES.some((name) => point[name] !== asIs[name]));
     const running: Runs[] = [];
     const done: Runs[] = [];
@@ -95,8 +97,12 @@ class Tuning {
       }
       const least = [...running, ...(current === null || current.trials.length >= REPEATS ? [] : [current])].sort((a, b) => a.trials.length - b.trials.length)[0];
       if (least === undefined) break;
-      least.trials.push(await this.#trial('confirm', least.settings, least.load));
-      if (least === current) continue;
+      const trial = await this.#trial('confirm', least.settings, least.load);
+      least.trials.push(trial);
+      if (least === current) {
+        if (!trial.met && measured !== null && current.load !== measured.load) current = measured;
+        continue;
+      }
       const leader = Math.max(0, ...[...running, ...done].filter((one) => one !== least).map((one) => meanGoodput(one)));
       const drop = least.trials.some(({ met }) => !met) || meanGoodput(least) < HOPELESS * leader;
       if (drop || least.trials.length >= REPEATS) running.splice(running.indexOf(least), 1);
@@ -137,7 +143,7 @@ class Tuning {
     };
     run.trials.push(trial);
     markFront(run.trials);
-    this.#search.tell({ point: { ...this.#point(settings), load: Math.round(load / this.#unit) }, throughput, ratios: verdicts.map(ratioOf), stopped });
+    this.#search.tell({ point: { ...this.#point(settings), load: Math.round(load / this.#unit) }, throughput, goodput, ratios: verdicts.map(ratioOf), stopped });
     this.changed();
     return trial;
   }
@@ -151,7 +157,8 @@ class Tuning {
   }
 }
 
-function knobsOf({ minLoad, maxLoad }: TunePlan, { ranges, before }: HeldEngine, unit: number): Knob[] {
+/** The box that is searched. `unit`: what one step of the load is. */
+export function knobsOf({ minLoad, maxLoad }: TunePlan, { ranges, before }: HeldEngine, unit: number): Knob[] {
   const knobs: Knob[] = NAMES.map((name) => {
     const { min, max } = name === 'step_ms' ? { min: Math.max(STEP_RANGE.min, ranges.step_ms.min), max: Math.min(STEP_RANGE.max, ranges.step_ms.max) } : ranges[name];
     // A step of very few tokens serves nobody.

@@ -4,7 +4,9 @@ import { frontOf } from '../../src/tuning/front.js';
 import { GaussianProcess } from '../../src/tuning/gaussian-process.js';
 import { normal, randomFrom } from '../../src/shared/random.js';
 import { Search } from '../../src/tuning/search.js';
+import type { Observation } from '../../src/tuning/search.js';
 import { rounded, Space } from '../../src/tuning/space.js';
+import type { Point } from '../../src/tuning/space.js';
 
 const KNOBS = [{ name: 'a', min: 1, max: 1_000 }, { name: 'b', min: 10, max: 40 }];
 
@@ -44,7 +46,7 @@ t.test('what is asked for: seeded, within the box, never twice, and with what is
     return Array.from({ length: 14 }, (_, at) => {
       const point = search.ask(at % 5 === 4 ? { b: 20 } : {});
       const a = point['a'] as number;
-      search.tell({ point, throughput: a, ratios: [a / 300], stopped: a > 600 });
+      search.tell({ point, throughput: a, goodput: a, ratios: [a / 300], stopped: a > 600 });
       return point;
     });
   });
@@ -61,7 +63,7 @@ t.test('a small box is gone through, not gone round in', async (t) => {
   const search = new Search({ knobs: [{ name: 'a', min: 1, max: 3 }, { name: 'b', min: 10, max: 11 }], seed: 3, spread: 2 });
   for (let at = 0; at < 6; at++) {
     const point = search.ask();
-    search.tell({ point, throughput: 1 + (point['a'] as number), ratios: [0.5], stopped: false });
+    search.tell({ point, throughput: 1 + (point['a'] as number), goodput: 1 + (point['a'] as number), ratios: [0.5], stopped: false });
   }
   t.equal(new Set(search.observations.map(({ point }) => search.space.key(point))).size, 6);
 });
@@ -69,7 +71,7 @@ t.test('a small box is gone through, not gone round in', async (t) => {
 t.test('what is ranked meets every objective each time', async (t) => {
   const search = new Search({ knobs: KNOBS, seed: 1 });
   for (const [a, ratio, stopped] of [[10, 0.5, false], [20, 0.9, false], [20, 1.1, false], [30, 0.5, true], [40, 2, false], [12, 0.4, false]] as const) {
-    search.tell({ point: { a, b: 20 }, throughput: a, ratios: [ratio], stopped });
+    search.tell({ point: { a, b: 20 }, throughput: a, goodput: a, ratios: [ratio], stopped });
   }
   t.same(search.ranked().map(({ a }) => a), [12, 10]);
   t.same(search.ranked({ b: 30 }), []);
@@ -78,4 +80,23 @@ t.test('what is ranked meets every objective each time', async (t) => {
 t.test('the front: what no other beats', async (t) => {
   t.same(frontOf([[1, 5], [2, 4], [2, 5], [3, 3], [3, 3], [9, 9]]), [true, true, false, true, true, false]);
   t.same(frontOf([]), []);
+});
+
+t.test('what counts is good answers: of what meets the objectives, not what answers most', async (t) => {
+  // Up to 100 all is good; from there on fewer and fewer are, while more and more are answered.
+  const measure = (point: Point): Observation => {
+    const a = point['a'] as number;
+    const throughput = 10 + Math.log(a);
+    return { point, throughput, goodput: throughput * Math.min(1, Math.max(0, 1 - Math.log(a / 100) / Math.log(8))), ratios: [a / 900], stopped: false };
+  };
+  const search = new Search({ knobs: KNOBS, seed: 3 });
+  for (let at = 0; at < 16; at++) search.tell(measure(search.ask()));
+  const [best] = search.ranked();
+  t.ok((best?.['a'] as number) > 40 && (best?.['a'] as number) < 200, `measured: ${best?.['a']}`);
+  // Of what was never measured with these values, too.
+  const { a, b } = search.believed({ b: 33 }) as { a: number; b: number };
+  t.ok(a > 40 && a < 200 && b === 33, `believed: ${a}`);
+  const hopeless = new Search({ knobs: KNOBS, seed: 3 });
+  for (let at = 0; at < 8; at++) hopeless.tell({ ...measure(hopeless.ask()), ratios: [3] });
+  t.equal(hopeless.believed({}), null, 'nothing is sure');
 });
