@@ -2,7 +2,7 @@
 // found when the database is opened again.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/engine/load-addon.js';
@@ -14,8 +14,8 @@ import { isWhole } from './whole.js';
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** `met`: it came to the fault; false where there are not so many calls. */
-export interface Found { met: boolean; acknowledged: number; refused: number; problems: string[] }
+/** `met`: it came to the fault; false where there are not so many calls. `call`: the number of the one that failed; 0: none. */
+export interface Found { met: boolean; call: number; acknowledged: number; refused: number; problems: string[] }
 
 export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<Found> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-fault-'));
@@ -36,6 +36,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const [code, signal] = await once(child, 'close') as [number | null, string | null];
     clearTimeout(stuck);
     const met = existsSync(seen);
+    const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
     // A database that could not be made is an orderly end, too: its first writes are among those that fail.
@@ -45,7 +46,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
       problems.push(`it ended with ${signal ?? code}: ${errors.slice(0, 500)}`);
     }
     const count = (word: string): number => text.split('\n').filter((line) => line.startsWith(word)).length;
-    return { met, acknowledged: count('saved') + count('deleted'), refused: count('refused'), problems };
+    return { met, call, acknowledged: count('saved') + count('deleted'), refused: count('refused'), problems };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }

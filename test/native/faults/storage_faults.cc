@@ -12,7 +12,7 @@
 //                 sync           the first sync from that call on fails with EIO
 //                 meta           the first write of a meta page's end from that call on fails with EIO; it is no whole page
 //   FAULT_FROM    calls count from when there is such a file; without it from the first
-//   FAULT_SEEN    a file that is made when it has come to that
+//   FAULT_SEEN    a file that is made when it has come to that, with the number of the call in it
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -110,7 +110,9 @@ void lose_writes() {
 
 void mark() {
   const int file = open(setting("FAULT_SEEN"), O_CREAT | O_WRONLY, 0600);
-  if (file >= 0) close(file);
+  if (file < 0) return;
+  dprintf(file, "%ld", calls);
+  close(file);
 }
 
 // True: the call fails, errno is set. Under the lock. `half`: writes half of what the call was to write.
