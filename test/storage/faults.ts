@@ -11,6 +11,9 @@ import { databasePath, openStore } from '../../src/storage/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import { isWhole } from './whole.js';
 
+/** What takes longer waits for ever; a busy machine is slow. */
+const STUCK_MS = 300_000;
+
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
 export type Fault = (typeof FAULTS)[number];
 
@@ -32,7 +35,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     let errors = '';
     child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
     child.stderr.setEncoding('utf8').on('data', (part: string) => { errors += part; });
-    const stuck = setTimeout(() => child.kill('SIGKILL'), 60_000);
+    const stuck = setTimeout(() => child.kill('SIGKILL'), STUCK_MS);
     const [code, signal] = await once(child, 'close') as [number | null, string | null];
     clearTimeout(stuck);
     const met = existsSync(seen);
@@ -52,7 +55,8 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
   }
 }
 
-async function look(folder: string, text: string): Promise<string[]> {
+/** What is found in a data folder whose process said `text` before it ended. */
+export async function look(folder: string, text: string): Promise<string[]> {
   const problems: string[] = [];
   const saved = new Map<string, string | null>();
   const deleting = new Set<string>();
