@@ -1,4 +1,5 @@
-// npm run faults: the store of responses under a fault of every kind at every write and sync of its file. Some minutes.
+// npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: the store of responses under a fault of every kind at
+// every write and sync of its file. A quarter of an hour.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { buildTypeScript, ensurePackages, root, run, sh } from './setup.mjs';
@@ -7,5 +8,7 @@ await run(async () => {
   ensurePackages();
   await sh(process.execPath, [join(root, 'scripts', 'cmake-js.mjs'), 'storage_faults'], 'building what fails');
   await buildTypeScript({ tests: true });
-  await import(pathToFileURL(join(root, 'build', 'test', 'storage', 'all-faults.js')).href);
+  const main = join(root, 'build', 'test', 'storage', 'all-faults.js');
+  process.argv = [process.execPath, main, ...process.argv.slice(2)];
+  await import(pathToFileURL(main).href);
 });

@@ -1,28 +1,73 @@
-// npm run faults: a fault of every kind at every write and sync of the store's file, one run of its own for each.
+// npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: a fault of every kind at every write and sync of the
+// store's file. An end of the process or of the power is made of one recorded run (recorded.ts); a call that fails is a run of
+// its own, and the last call of all is found by coming to none.
+import { parseArgs } from 'node:util';
 import { FAULTS, runWithFault } from './faults.js';
-import type { Found } from './faults.js';
+import type { Fault } from './faults.js';
+import { Recorded, wrongAfter } from './recorded.js';
 
-const SEEDS_OF_POWER = 4;
+const ENDS = ['kill', 'torn', 'power'] as const satisfies readonly Fault[];
+/** Those that fail at the first call of their sort from a place on: the places between two of them are one. */
+const SEEK: readonly Fault[] = ['sync', 'meta'];
+
+const { values } = parseArgs({
+  options: { kinds: { type: 'string', default: FAULTS.join(',') }, from: { type: 'string', default: '1' }, to: { type: 'string', default: '1000000' }, jobs: { type: 'string', default: '1' }, seeds: { type: 'string', default: '4' } },
+});
+const kinds = values.kinds.split(',').map((name): Fault => {
+  const kind = FAULTS.find((fault) => fault === name);
+  if (kind === undefined) throw new Error(`--kinds: ${name} is none of ${FAULTS.join(', ')}`);
+  return kind;
+});
+const [from, to, jobs, seeds] = (['from', 'to', 'jobs', 'seeds'] as const).map((name) => {
+  const value = Number(values[name]);
+  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1`);
+  return value;
+}) as [number, number, number, number];
 
 let failed = 0;
-for (const fault of FAULTS) {
-  let runs = 0;
-  let acknowledged = 0;
-  let refused = 0;
-  for (let at = 1; ; at++) {
-    let last: Found | null = null;
-    for (let seed = 1; seed <= (fault === 'power' ? SEEDS_OF_POWER : 1); seed++) {
-      last = await runWithFault(fault, at, seed);
-      runs++;
-      acknowledged += last.acknowledged;
-      refused += last.refused;
-      for (const problem of last.problems) {
-        failed++;
-        process.stdout.write(`${fault} at call ${at}, seed ${seed}: ${problem}\n`);
-      }
+const tell = (fault: Fault, at: number, seed: number, problems: readonly string[]): void => {
+  failed += problems.length;
+  for (const problem of problems) process.stdout.write(`${fault} at call ${at}, seed ${seed}: ${problem}\n`);
+};
+
+/** `seeds` of them draw what a loss of power leaves. */
+async function ends(fault: (typeof ENDS)[number]): Promise<string> {
+  const recorded = Recorded.make(fault === 'power');
+  const last = Math.min(to, recorded.calls.length - 1);
+  let states = 0;
+  for (let call = from - 1; call <= last; call++) {
+    const position = recorded.calls[call] as number;
+    for (let seed = 1; seed <= (fault === 'power' ? seeds : 1); seed++) {
+      tell(fault, call, seed, await wrongAfter(fault === 'kill' ? recorded.killed(position) : fault === 'torn' ? recorded.torn(position) : recorded.powerless(position, seed)));
+      states++;
     }
-    if (last?.met !== true) break;
   }
-  process.stdout.write(`${fault}: ${runs} runs, ${acknowledged} acknowledged, ${refused} refused\n`);
+  return `${fault}, behind calls ${from - 1} to ${last} of ${recorded.calls.length - 1}: ${states} states of the file`;
 }
+
+async function failures(fault: Fault): Promise<string> {
+  const sum = { runs: 0, acknowledged: 0, refused: 0 };
+  let last = to;                                 // the last place that is looked at
+  let next = from;
+  const worker = async (): Promise<void> => {
+    while (next <= last) {
+      const at = next++;
+      const found = await runWithFault(fault, at);
+      sum.runs++;
+      sum.acknowledged += found.acknowledged;
+      sum.refused += found.refused;
+      tell(fault, at, 1, found.problems);
+      if (!found.met && found.problems.length === 0) last = Math.min(last, at);
+      if (SEEK.includes(fault) && found.met) next = Math.max(next, found.call + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: SEEK.includes(fault) ? 1 : jobs }, worker));
+  return `${fault}, calls ${from} to ${last}: ${sum.runs} runs, ${sum.acknowledged} acknowledged, ${sum.refused} refused`;
+}
+
+for (const fault of kinds) {
+  const end = ENDS.find((one) => one === fault);
+  process.stdout.write(`${end === undefined ? await failures(fault) : await ends(end)}\n`);
+}
+process.stdout.write(failed === 0 ? 'nothing was lost\n' : `${failed} problems\n`);
 process.exitCode = failed > 0 ? 1 : 0;

@@ -3,6 +3,7 @@
 import t from 'tap';
 import { FAULTS, runWithFault } from './faults.js';
 import type { Fault } from './faults.js';
+import { Recorded, wrongAfter } from './recorded.js';
 
 t.setTimeout(600_000);
 
@@ -23,4 +24,15 @@ for (const fault of FAULTS) {
 
 t.test('where power was lost, what was not synced is left out, and the file is no damaged one', async (t) => {
   for (const [at, seed] of [[25, 1], [30, 1]] as const) t.same((await runWithFault('power', at, seed)).problems, [], `at call ${at}`);
+});
+
+t.test('whenever the process ends, or the power: what lies behind one call in forty of a recorded run', async (t) => {
+  const [killed, powerless] = [Recorded.make(false), Recorded.make(true)];
+  t.ok(killed.calls.length > 300);
+  // Not while the first pages are written: a start refuses what such an end leaves, see docs/simulation.md.
+  for (let call = 41; call < Math.min(killed.calls.length, powerless.calls.length); call += 40) {
+    t.same(await wrongAfter(killed.killed(killed.calls[call]!)), [], `killed behind call ${call}`);
+    t.same(await wrongAfter(killed.torn(killed.calls[call]!)), [], `killed within the call behind ${call}`);
+    t.same(await wrongAfter(powerless.powerless(powerless.calls[call]!, call)), [], `without power behind call ${call}`);
+  }
 });

@@ -2,7 +2,7 @@
 // found when the database is opened again.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '../../src/engine/load-addon.js';
@@ -11,11 +11,14 @@ import { databasePath, openStore } from '../../src/storage/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import { isWhole } from './whole.js';
 
+/** What takes longer waits for ever; a busy machine is slow. */
+const STUCK_MS = 300_000;
+
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** `met`: it came to the fault; false where there are not so many calls. */
-export interface Found { met: boolean; acknowledged: number; refused: number; problems: string[] }
+/** `met`: it came to the fault; false where there are not so many calls. `call`: the number of the one that failed; 0: none. */
+export interface Found { met: boolean; call: number; acknowledged: number; refused: number; problems: string[] }
 
 export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<Found> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-fault-'));
@@ -32,10 +35,11 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     let errors = '';
     child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
     child.stderr.setEncoding('utf8').on('data', (part: string) => { errors += part; });
-    const stuck = setTimeout(() => child.kill('SIGKILL'), 60_000);
+    const stuck = setTimeout(() => child.kill('SIGKILL'), STUCK_MS);
     const [code, signal] = await once(child, 'close') as [number | null, string | null];
     clearTimeout(stuck);
     const met = existsSync(seen);
+    const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
     // A database that could not be made is an orderly end, too: its first writes are among those that fail.
@@ -45,13 +49,14 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
       problems.push(`it ended with ${signal ?? code}: ${errors.slice(0, 500)}`);
     }
     const count = (word: string): number => text.split('\n').filter((line) => line.startsWith(word)).length;
-    return { met, acknowledged: count('saved') + count('deleted'), refused: count('refused'), problems };
+    return { met, call, acknowledged: count('saved') + count('deleted'), refused: count('refused'), problems };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-async function look(folder: string, text: string): Promise<string[]> {
+/** What is found in a data folder whose process said `text` before it ended. */
+export async function look(folder: string, text: string): Promise<string[]> {
   const problems: string[] = [];
   const saved = new Map<string, string | null>();
   const deleting = new Set<string>();

@@ -11,8 +11,11 @@
 //                 the next process takes the machine for one that was started since, by its boot id
 //                 sync           the first sync from that call on fails with EIO
 //                 meta           the first write of a meta page's end from that call on fails with EIO; it is no whole page
+//                 record         nothing: all calls, and what the process writes to its standard output, go into FAULT_SEEN in
+//                 their order, for what is made of them in recorded.ts
+//   FAULT_BOOT    set: the process takes the machine for one that was started since by nobody else, as with power
 //   FAULT_FROM    calls count from when there is such a file; without it from the first
-//   FAULT_SEEN    a file that is made when it has come to that
+//   FAULT_SEEN    a file that is made when it has come to that, with the number of the call in it
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -29,6 +32,8 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+extern "C" int open64(const char* path, int flags, ...);
 
 namespace {
 
@@ -72,10 +77,31 @@ struct Undo {
 Undo* undo = nullptr;
 
 bool keeps_undo() { return strcmp(setting("FAULT_HOW"), "power") == 0; }
+bool records() { return strcmp(setting("FAULT_HOW"), "record") == 0; }
+
+bool is_durable(int file) { return (fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) != 0; }
+
+enum class Did : uint8_t { wrote = 1, wrote_durably, synced, cut, said };
+struct Entry {
+  uint64_t at;     // where it was written; of a sync, how many entries there were when it began; a cut file's length
+  uint32_t n;      // so many bytes follow
+  uint32_t what;
+};
+static_assert(sizeof(Entry) == 16);
+uint64_t entries = 0;
+
+// Under the lock.
+void record(Did what, uint64_t at, const void* bytes, size_t n) {
+  static const int file = open64(setting("FAULT_SEEN"), O_CREAT | O_WRONLY | O_APPEND, 0600);
+  static auto* const call = real<ssize_t(int, const void*, size_t)>("write");
+  const Entry entry{at, static_cast<uint32_t>(n), static_cast<uint32_t>(what)};
+  if (call(file, &entry, sizeof entry) != sizeof entry || call(file, bytes, n) != static_cast<ssize_t>(n)) _exit(139);
+  ++entries;
+}
 
 void note_write(int file, off_t at, size_t n) {
   if (!keeps_undo() || n == 0) return;
-  if ((fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) != 0) return;   // it is there when the call returns
+  if (is_durable(file)) return;   // it is there when the call returns
   auto* entry = static_cast<Undo*>(malloc(sizeof(Undo) + n));
   if (!entry) return;
   entry->before = undo, entry->file = file, entry->at = at, entry->n = n;
@@ -110,7 +136,9 @@ void lose_writes() {
 
 void mark() {
   const int file = open(setting("FAULT_SEEN"), O_CREAT | O_WRONLY, 0600);
-  if (file >= 0) close(file);
+  if (file < 0) return;
+  dprintf(file, "%ld", calls);
+  close(file);
 }
 
 // True: the call fails, errno is set. Under the lock. `half`: writes half of what the call was to write.
@@ -132,7 +160,7 @@ bool meets_fault(bool writes, size_t bytes, Half&& half) {
     errno = ENOSPC;
     return true;
   }
-  if (calls != at) return false;
+  if (calls != at || records()) return false;
   mark();
   if (strcmp(how, "torn") == 0) half();
   if (strcmp(how, "power") == 0) lose_writes();
@@ -166,6 +194,7 @@ ssize_t write_at(int file, const struct iovec* parts, int n_parts, off_t at) {
         if (total == 0) total = -1;
         break;
       }
+      if (records()) record(is_durable(file) ? Did::wrote_durably : Did::wrote, static_cast<uint64_t>(at + total), parts[i].iov_base, static_cast<size_t>(n));
       total += n;
       if (static_cast<size_t>(n) < parts[i].iov_len) break;
     }
@@ -179,11 +208,13 @@ int sync_of(int file, const char* name) {
   if (!is_meant(file)) return call(file);
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(false, 0, [] {});
+  const uint64_t begun = entries;
   pthread_mutex_unlock(&lock);
   if (fails) return -1;
   const int result = call(file);
   pthread_mutex_lock(&lock);
   if (result == 0) forget_writes();
+  if (result == 0 && records()) record(Did::synced, begun, nullptr, 0);
   pthread_mutex_unlock(&lock);
   return result;
 }
@@ -198,7 +229,7 @@ int open64(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  if (keeps_undo() && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) path = "/proc/sys/kernel/random/uuid";
+  if ((keeps_undo() || *setting("FAULT_BOOT") != 0) && strcmp(path, "/proc/sys/kernel/random/boot_id") == 0) path = "/proc/sys/kernel/random/uuid";
   static auto* const call = real<int(const char*, int, ...)>("open64");
   return call(path, flags, mode);
 }
@@ -228,6 +259,11 @@ ssize_t pwritev64(int file, const struct iovec* parts, int n, off_t at) { return
 
 ssize_t write(int file, const void* bytes, size_t n) {
   static auto* const call = real<ssize_t(int, const void*, size_t)>("write");
+  if (file == STDOUT_FILENO && records()) {
+    pthread_mutex_lock(&lock);
+    record(Did::said, 0, bytes, n);
+    pthread_mutex_unlock(&lock);
+  }
   if (!is_meant(file)) return call(file, bytes, n);
   const off_t at = lseek(file, 0, SEEK_CUR);
   const struct iovec part = {const_cast<void*>(bytes), n};
@@ -253,8 +289,10 @@ int ftruncate(int file, off_t length) {
   if (!is_meant(file)) return call(file, length);
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(true, 0, [] {});
+  const int result = fails ? -1 : call(file, length);
+  if (result == 0 && records()) record(Did::cut, static_cast<uint64_t>(length), nullptr, 0);
   pthread_mutex_unlock(&lock);
-  return fails ? -1 : call(file, length);
+  return result;
 }
 
 int ftruncate64(int file, off_t length) { return ftruncate(file, length); }
@@ -264,6 +302,7 @@ int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(false, 0, [] {});
+  if (records()) _exit(140);   // what it would have to record is not known
   pthread_mutex_unlock(&lock);
   if (fails) return -1;
   const int result = call(from, n, flags);

@@ -1,0 +1,13 @@
+// npm run soak -- [--minutes N] [--seed N]: every endpoint for a long time, and what is left of it: see docs/simulation.md.
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup.mjs';
+
+await run(async () => {
+  ensurePackages();
+  await buildNative();
+  await buildTypeScript({ tests: true });
+  const main = join(root, 'build', 'test', 'soak', 'all-soak.js');
+  process.argv = [process.execPath, main, ...process.argv.slice(2)];
+  await import(pathToFileURL(main).href);
+});

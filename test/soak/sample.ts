@@ -1,0 +1,45 @@
+// What a running process has of memory, descriptors and threads, as Linux says it.
+import { readFileSync, readdirSync } from 'node:fs';
+
+export interface Sample {
+  /** Bytes of its own: mapped files apart. */
+  anonymous: number;
+  resident: number;
+  descriptors: number;
+  threads: number;
+  /** Of the C library's allocator, but for the first. */
+  arenas: number;
+}
+
+const ARENA = 64n * 1024n * 1024n;
+
+export function sampleOf(pid: number): Sample {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const bytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(rollup)?.[1] ?? NaN) * 1024;
+  return {
+    anonymous: bytes('Anonymous'), resident: bytes('Rss'),
+    descriptors: readdirSync(`/proc/${pid}/fd`).length, threads: readdirSync(`/proc/${pid}/task`).length,
+    arenas: arenasIn(readFileSync(`/proc/${pid}/maps`, 'utf8')),
+  };
+}
+
+/** An arena's heap begins at a multiple of 64 MiB; what of it is not in use yet cannot be read. */
+function arenasIn(maps: string): number {
+  const parts = maps.split('\n').map((line) => /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ 0\s*$/.exec(line));
+  return parts.filter((part, at) => {
+    const next = parts[at + 1];
+    if (part?.[3] !== 'rw-p' || next?.[3] !== '---p' || next[1] !== part[2]) return false;
+    const begin = BigInt(`0x${part[1]}`);
+    return begin % ARENA === 0n && BigInt(`0x${next[2]}`) - begin === ARENA;
+  }).length;
+}
+
+/** Growth from the third quarter of the samples to the last, as a share; by medians, for memory that is collected comes and goes. */
+export function growth(samples: readonly number[]): number {
+  const half = samples.slice(samples.length >> 1);
+  return median(half.slice(half.length >> 1)) / median(half.slice(0, half.length >> 1)) - 1;
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[values.length >> 1] ?? NaN;
+}

@@ -1,0 +1,117 @@
+// All writes and syncs of one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record), and the file as
+// a process or a machine that ends after any of them leaves it.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { packageRoot } from '../../src/engine/load-addon.js';
+import { databasePath } from '../../src/storage/lmdb-store.js';
+import { randomFrom } from '../support/random.js';
+import { look } from './faults.js';
+
+const HEAD = 16;
+const SECTOR = 4_096;
+const DID = ['', 'wrote', 'wrote durably', 'synced', 'cut', 'said'] as const;
+
+type Entry =
+  | { did: 'wrote' | 'wrote durably'; at: number; bytes: Buffer }
+  | { did: 'synced'; begun: number }             // what was written before that entry is on the disk
+  | { did: 'cut'; length: number }
+  | { did: 'said'; text: string };
+
+export interface Left { file: Buffer; text: string }
+
+export class Recorded {
+  /** Positions, one behind each call; 0 is before the first. */
+  readonly calls: readonly number[];
+
+  private constructor(private readonly entries: readonly Entry[]) {
+    this.calls = [0, ...entries.flatMap(({ did }, at) => (did === 'said' ? [] : [at + 1]))];
+  }
+
+  /** `restarted`: for a machine that loses its power, whose next start is another one to LMDB. */
+  static make(restarted: boolean): Recorded {
+    const folder = mkdtempSync(join(tmpdir(), 'monolith-recorded-'));
+    try {
+      const trace = join(folder, 'trace');
+      const { status, stderr } = spawnSync(process.execPath, [join(import.meta.dirname, 'fault-saver.js'), folder], {
+        encoding: 'utf8',
+        env: {
+          ...process.env, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+          FAULT_FILE: '/db/data.mdb', FAULT_HOW: 'record', FAULT_SEEN: trace, FAULT_BOOT: restarted ? 'another' : '',
+        },
+      });
+      if (status !== 0) throw new Error(`what was to be recorded ended with ${status}: ${stderr.slice(0, 500)}`);
+      const recorded = new Recorded(read(readFileSync(trace)));
+      if (!recorded.#upTo(recorded.entries.length).file.equals(readFileSync(databasePath(folder)))) throw new Error('what was recorded is not all that was written');
+      return recorded;
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** The process ended there. */
+  killed(position: number): Left {
+    return this.#upTo(position);
+  }
+
+  /** In the midst of the call behind it. */
+  torn(position: number): Left {
+    const next = this.entries[position];
+    return this.#upTo(position, next?.did === 'wrote' || next?.did === 'wrote durably' ? { ...next, bytes: next.bytes.subarray(0, next.bytes.length >> 1) } : null);
+  }
+
+  /** Of what was written since the last sync, any sector may be missing: a disk writes in any order. */
+  powerless(position: number, seed: number): Left {
+    const random = randomFrom(seed * 1_000_003 + position);
+    let durable = 0;
+    for (const entry of this.entries.slice(0, position)) if (entry.did === 'synced') durable = Math.max(durable, entry.begun);
+    return this.#upTo(position, null, (at) => at < durable || random.below(2) === 0);
+  }
+
+  #upTo(position: number, more: Entry | null = null, isKept: (entry: number) => boolean = () => true): Left {
+    const written = [...this.entries.slice(0, position), ...(more === null ? [] : [more])];
+    const ends = written.map((entry) => ('bytes' in entry ? entry.at + entry.bytes.length : entry.did === 'cut' ? entry.length : 0));
+    const file = Buffer.alloc(Math.max(0, ...ends));
+    let length = 0;
+    let text = '';
+    for (const [at, entry] of written.entries()) {
+      if (entry.did === 'said') text += entry.text;
+      if (entry.did === 'cut') length = entry.length;
+      if (!('bytes' in entry)) continue;
+      length = Math.max(length, entry.at + entry.bytes.length);
+      for (let from = 0; from < entry.bytes.length; from += SECTOR) {
+        if (entry.did === 'wrote durably' || isKept(at)) entry.bytes.copy(file, entry.at + from, from, Math.min(entry.bytes.length, from + SECTOR));
+      }
+    }
+    return { file: file.subarray(0, length), text };
+  }
+}
+
+function read(trace: Buffer): Entry[] {
+  const entries: Entry[] = [];
+  for (let at = 0; at < trace.length;) {
+    const where = Number(trace.readBigUInt64LE(at));
+    const bytes = trace.subarray(at + HEAD, at + HEAD + trace.readUInt32LE(at + 8));
+    const did = DID[trace.readUInt32LE(at + 12)];
+    if (did === 'wrote' || did === 'wrote durably') entries.push({ did, at: where, bytes });
+    else if (did === 'synced') entries.push({ did, begun: where });
+    else if (did === 'cut') entries.push({ did, length: where });
+    else if (did === 'said') entries.push({ did, text: bytes.toString('utf8') });
+    else throw new Error('the record is damaged');
+    at += HEAD + bytes.length;
+  }
+  return entries;
+}
+
+/** What is wrong when the database is opened again. */
+export async function wrongAfter({ file, text }: Left): Promise<string[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'monolith-left-'));
+  try {
+    mkdirSync(dirname(databasePath(folder)), { recursive: true });
+    if (file.length > 0) writeFileSync(databasePath(folder), file);
+    return await look(folder, text);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
