@@ -19,8 +19,10 @@ export interface Known {
   readonly input: string;
   /** As it ended, as JSON; null: a client knows of no end. */
   ended: string | null;
-  /** Seconds since 1970, when it was last seen to go on. */
-  seenAt: number;
+  /** Seconds since 1970, before which it did not end. */
+  readonly seenAt: number;
+  /** Microseconds. */
+  readonly askedAt: number;
   deleteAsked: boolean;
   deleted: boolean;
   /** Of the log. */
@@ -44,13 +46,13 @@ export class ResponsesWitness {
 
   get(id: string): Known | undefined { return this.#byId.get(id); }
 
-  add(known: Omit<Known, 'ended' | 'seenAt' | 'deleteAsked' | 'deleted' | 'events'>, resource: Resource): Known {
+  add(known: Omit<Known, 'ended' | 'deleteAsked' | 'deleted' | 'events'>, resource: Resource): Known {
     const before = this.#byId.get(known.id);
     if (before !== undefined) {
       this.violated(`two responses are ${known.id}`);
       return before;
     }
-    const added: Known = { ...known, ended: null, seenAt: this.now, deleteAsked: false, deleted: false, events: new Map() };
+    const added: Known = { ...known, ended: null, deleteAsked: false, deleted: false, events: new Map() };
     this.known.push(added);
     this.#byId.set(known.id, added);
     this.saw(added, resource);
@@ -69,7 +71,6 @@ export class ResponsesWitness {
     const shown = JSON.stringify(resource);
     if (known.ended !== null && known.ended !== shown) this.violated(`${id} had ended as ${known.ended} and is ${shown}`);
     if (isEnded(status)) known.ended = shown;
-    else known.seenAt = this.now;
   }
 
   /** A client asked for it and was told that it does not exist. */
@@ -85,23 +86,26 @@ export class ResponsesWitness {
     if (!known.stored) this.violated(`${known.id} is shown, which was not to be stored`);
   }
 
-  /** Events of its log that came after number `after`; `isWhole`: there are no more. */
-  followed(known: Known, events: readonly SentEvent[], after: number, isWhole: boolean): void {
+  /**
+   * Events of its log that came after number `after`; `isWhole`: there are no more. `wasWell`: the log could be written; else
+   * they may have been sent and not kept.
+   */
+  followed(known: Known, events: readonly SentEvent[], after: number, isWhole: boolean, wasWell: boolean): void {
     let next = after + 1;
     const numbered = events.filter(({ data }) => data !== '[DONE]');
     for (const { data, type } of numbered) {
       const { sequence_number: number, response } = JSON.parse(data) as { sequence_number: number; response?: Resource };
-      if (number !== next) this.violated(`event ${number} of ${known.id} comes where ${next} was to`);
+      if (wasWell && number !== next) this.violated(`event ${number} of ${known.id} comes where ${next} was to`);
       next = number + 1;
-      if (known.background && known.seenAt + LOG_S > this.now) {
+      if (wasWell && known.background && known.seenAt + LOG_S > this.now) {
         const before = known.events.get(number);
         if (before !== undefined && before !== data) this.violated(`event ${number} of ${known.id} was ${before} and is ${data}`);
         known.events.set(number, data);
       }
-      if (TERMINAL.has(type) && response !== undefined) this.saw(known, response);
+      if (wasWell && TERMINAL.has(type) && response !== undefined) this.saw(known, response);
     }
     const last = numbered.at(-1);
-    if (isWhole && last !== undefined && !TERMINAL.has(last.type) && !(last.type === 'error' && this.isLost(known))) this.violated(`the events of ${known.id} end with ${last.type}`);
+    if (wasWell && isWhole && last !== undefined && !TERMINAL.has(last.type) && !(last.type === 'error' && this.isLost(known))) this.violated(`the events of ${known.id} end with ${last.type}`);
   }
 
   /** The texts that a continuation is made of; null if not all of it is known. */

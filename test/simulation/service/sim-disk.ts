@@ -41,7 +41,8 @@ export class SimDisk {
   /** Of writes that failed, the last one: microseconds. */
   failedAt = -Infinity;
 
-  constructor(readonly backing: Backing, readonly time: SimTime, readonly draws: Draws) {}
+  /** `losesWrites`: of all, the share that comes to nothing and is acknowledged: a fault for the simulation to find. */
+  constructor(readonly backing: Backing, readonly time: SimTime, readonly draws: Draws, readonly losesWrites: number) {}
 
   get isFull(): boolean {
     return this.time.now < this.fullUntil && this.draws.unit() < this.fullShare;
@@ -113,7 +114,8 @@ export class SimStore implements OpenedStore {
       for (const { reject } of batch) reject(new StorageError('The database could not be written: No space left on device'));
       return;
     }
-    const done = await disk.backing.commit(batch.map(({ work }) => () => {
+    const isLost = disk.losesWrites > 0 && disk.draws.unit() < disk.losesWrites;
+    const done = isLost ? batch.map(() => ({ result: undefined as unknown, error: null as unknown })) : await disk.backing.commit(batch.map(({ work }) => () => {
       this.inTransaction = true;
       try {
         return work();

@@ -10,6 +10,7 @@ import type { FinishedUsage } from '../../../src/shared/usage-sink.js';
 import { drawsFrom, seedOf, type Draws } from '../../../src/shared/random.js';
 import { LocalBus, type ThreadBus } from '../../../src/shared/bus.js';
 import { tableBytes } from '../../../src/admission/record-table.js';
+import type { Head } from '../../../src/storage/lmdb/response-tables.js';
 import { HeldResponses } from '../../../src/storage/held-responses.js';
 import type { UsageRow } from '../../../src/usage/sums.js';
 import type { Telemetry } from '../../../src/telemetry/types.js';
@@ -48,6 +49,8 @@ interface Organization {
   keys: { readonly id: string; limits: Record<string, LimitOverride> | null }[];
   cap: number | null;
   suspended: boolean;
+  /** Microseconds, until when all that it had stored was being erased. */
+  erasedUntil: number;
 }
 
 interface Asked {
@@ -105,9 +108,9 @@ export class World {
   #violation: string | null = null;
   #errors: string[] = [];
 
-  constructor(private readonly time: SimTime, backing: Backing, private readonly seed: number, private readonly part: number, private readonly trace: Hash) {
+  constructor(private readonly time: SimTime, backing: Backing, private readonly seed: number, private readonly part: number, private readonly trace: Hash, losesWrites = 0) {
     const draws = this.#draws = drawsFrom(seedOf(seed, part, 0));
-    this.#disk = new SimDisk(backing, time, drawsFrom(seedOf(seed, part, 1)));
+    this.#disk = new SimDisk(backing, time, drawsFrom(seedOf(seed, part, 1)), losesWrites);
     const one = <T>(...of: T[]): T => of[draws.below(of.length)] as T;
     this.#threads = one(1, 1, 1, 2, 3);
     this.#config = configWith({
@@ -119,7 +122,7 @@ export class World {
     this.#responses = new ResponsesWitness(this.#config.responses.retention_days * DAY_S, time, violated);
     this.#slots = new SlotsWitness(violated);
     this.#organizations = [1, 2, 3].map((number) => ({
-      id: `org_${number}`, number, limits: {}, cap: one(null, null, 300, 3_000), suspended: false,
+      id: `org_${number}`, number, limits: {}, cap: one(null, null, 300, 3_000), suspended: false, erasedUntil: -1,
       keys: [1, 2].map((key) => ({ id: `key_${number}_${key}`, limits: one(null, null, { '*': { rpm: 10, concurrency: 2 } }) })),
     }));
   }
@@ -291,7 +294,7 @@ export class World {
     const { events, over, status, aborted } = exchange;
     const isWhole = over && status === 200 && !aborted;
     if (kind === 'follow' && known !== null) {
-      if (events !== null && known.background) this.#responses.followed(known, events, after, isWhole);
+      if (events !== null && known.background) this.#responses.followed(known, events, after, isWhole, this.#wasWell(known));
       return;
     }
     if (course === null || kind === 'chat') return;
@@ -305,12 +308,18 @@ export class World {
     if (resource === null) return;
     const isNew = this.#responses.get(resource.id) === undefined;
     const kept = this.#responses.get(resource.id) ?? this.#responses.add({
-      tag, id: resource.id, organizationId: organization.id, createdAt: resource.created_at, stored, background: kind === 'background', previous, input: textOf(course),
+      tag, id: resource.id, seenAt: asked.since, askedAt: exchange.receivedAt * 1000, organizationId: organization.id, createdAt: resource.created_at, stored, background: kind === 'background', previous, input: textOf(course),
     }, resource);
+    if (organization.erasedUntil >= exchange.receivedAt * 1000) kept.deleteAsked = true;
     if (isNew && stored) this.figures.stored++;
     if (isNew && kind === 'background') this.figures.background++;
-    if (kind === 'background' && events !== null) this.#responses.followed(kept, events, -1, isWhole);
+    if (kind === 'background' && events !== null) this.#responses.followed(kept, events, -1, isWhole, this.#wasWell(kept));
     else if (kind !== 'background') this.#output(course, resource);
+  }
+
+  /** No write has failed since it was asked for: its log is whole. */
+  #wasWell({ askedAt }: Known): boolean {
+    return this.#disk.failedAt < askedAt;
   }
 
   #output({ tag, prompt }: Course, resource: Resource): void {
@@ -349,12 +358,20 @@ export class World {
     });
   }
 
-  async #erase({ id }: Organization, draws: Draws): Promise<void> {
+  async #erase(organization: Organization, draws: Draws): Promise<void> {
+    const { id } = organization;
     const thread = this.#pick(this.#answering(), draws);
     if (thread === undefined) return;
     const all = this.#responses.known.filter(({ organizationId }) => organizationId === id);
     for (const known of all) known.deleteAsked = true;
-    await this.time.as(thread.owner, () => { thread.responses.eraseOrganization(id).then(() => { for (const known of all) known.deleted = true; }, () => undefined); });
+    organization.erasedUntil = Infinity;
+    const over = (): void => { organization.erasedUntil = this.time.now; };
+    await this.time.as(thread.owner, () => {
+      thread.responses.eraseOrganization(id).then(() => {
+        over();
+        for (const known of all) known.deleted = true;
+      }, over);
+    });
   }
 
   #answering(): SimThread[] {
@@ -371,7 +388,7 @@ export class World {
     const answering = this.#threads > 1 ? this.#threads : 0;
     const process: Process = {
       owners: [], state: 'opening', counters: new SharedArrayBuffer(tableBytes(RECORDS)), held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
-      limits: new LimitsWitness(this.#config.limits, time, (what) => this.#violated(what)), hub: null, primary: null, threads: [], running: 0,
+      limits: new LimitsWitness(this.#config.limits, time, (what) => this.#violated(what)), hub: null, primary: null, threads: new Array<null>(answering).fill(null), running: 0,
       ledgers: Array.from({ length: answering + 1 }, () => new Int32Array(new SharedArrayBuffer(RECORDS * 4))), sockets: [],
     };
     this.#process = process;
@@ -623,7 +640,7 @@ export class World {
   #findOrphans(): void {
     const threads = this.#process?.threads ?? [];
     const open = new Set<string>();
-    for (const [, , id] of this.#disk.backing.table('response-times').keys({ from: ['open'], to: ['open', 1] }) as Iterable<[string, number, string]>) {
+    for (const id of this.#open()) {
       if (threads.some((thread) => thread !== null && thread.background.find(id) !== null)) continue;
       open.add(id);
       const since = this.#orphans.get(id) ?? this.time.now;
@@ -631,6 +648,13 @@ export class World {
       if (this.time.now - Math.max(since, this.#disk.failedAt, this.#disk.fullUntil) > ORPHAN_US) this.#violated(`${id} is said to go on, and nobody has generated it for ${(this.time.now - since) / SECOND} seconds`);
     }
     for (const id of this.#orphans.keys()) if (!open.has(id)) this.#orphans.delete(id);
+  }
+
+  /** Responses that are said to go on, and can be read. */
+  #open(): string[] {
+    const { backing } = this.#disk;
+    const ids = [...backing.table('response-times').keys({ from: ['open'], to: ['open', 1] }) as Iterable<[string, number, string]>].map(([, , id]) => id);
+    return ids.filter((id) => (backing.table<Head>('responses').get(id)?.createdAt ?? 0) + this.#config.responses.retention_days * DAY_S > this.#responses.now);
   }
 
   /** What is recorded of usage: each request at most once, sums of it as they are. `isAll`: everything that was told is there. */
@@ -677,7 +701,7 @@ export class World {
     }
     const held = new Int32Array(process.held).findIndex((count) => count !== 0);
     if (held >= 0) this.#violated('a chain is held and nobody continues it');
-    for (const id of this.#disk.backing.table('response-times').keys({ from: ['open'], to: ['open', 1] })) this.#violated(`${String((id as string[])[2])} is in progress for ever`);
+    for (const id of this.#open()) this.#violated(`${id} is in progress for ever`);
     this.#countUsage(true);
     await this.time.as(primary.owner, async () => {
       const others = this.#organizations.map(({ id }) => id);
