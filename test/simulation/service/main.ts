@@ -6,6 +6,7 @@
 //   --without K,K,... no actions of these kinds
 //   --tables lmdb     LMDB's own tables, in a temporary folder, instead of tables in memory
 //   --seconds N       stops after so many
+//   --no-shrink       a failure is printed as it came
 //   --loses-writes    one write in 50 is acknowledged and comes to nothing: a fault that must be found
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -22,7 +23,7 @@ const MOST_RUNS = 300;
 const { values } = parseArgs({
   options: {
     steps: { type: 'string', default: '100000' }, seed: { type: 'string', default: '1' }, part: { type: 'string' }, only: { type: 'string' }, without: { type: 'string' },
-    tables: { type: 'string', default: 'memory' }, seconds: { type: 'string' }, quiet: { type: 'boolean', default: false }, 'loses-writes': { type: 'boolean', default: false },
+    'no-shrink': { type: 'boolean', default: false }, tables: { type: 'string', default: 'memory' }, seconds: { type: 'string' }, quiet: { type: 'boolean', default: false }, 'loses-writes': { type: 'boolean', default: false },
   },
 });
 
@@ -116,6 +117,7 @@ async function run(): Promise<number> {
     for (const [name, count] of Object.entries(outcome.figures)) sum.set(name, (sum.get(name) ?? 0) + (count as number));
     if (outcome.failure !== null) {
       console.log(`FAILED at step ${outcome.steps} of part ${part}: ${outcome.failure}`);
+      if (values['no-shrink']) return 1;
       const smallest = await shrink(seed, part, choice, PART_STEPS, outcome.failure);
       console.log(`made smaller (${smallest.kinds}): ${smallest.failure}`);
       const without = [...smallest.choice.without];

@@ -86,10 +86,10 @@ interface Process {
 
 export class Violation extends Error {}
 
-export interface Figures { steps: number; requests: number; admitted: number; refused: number; stored: number; reads: number; restarts: number; threads: number; writesFailed: number; slots: number; background: number }
+export interface Figures { steps: number; requests: number; admitted: number; refused: number; stored: number; reads: number; restarts: number; threads: number; slots: number; background: number }
 
 export class World {
-  readonly figures: Figures = { steps: 0, requests: 0, admitted: 0, refused: 0, stored: 0, reads: 0, restarts: 0, threads: 0, writesFailed: 0, slots: 0, background: 0 };
+  readonly figures: Figures = { steps: 0, requests: 0, admitted: 0, refused: 0, stored: 0, reads: 0, restarts: 0, threads: 0, slots: 0, background: 0 };
   readonly #draws: Draws;
   readonly #disk: SimDisk;
   readonly #config: Config;
@@ -213,6 +213,7 @@ export class World {
 
   async #generate(kind: 'answer' | 'stream' | 'background' | 'chat', organization: Organization, draws: Draws): Promise<void> {
     const thread = this.#pick(this.#answering(), draws);
+    if (organization.suspended && draws.below(2) === 0) organization.suspended = false;
     if (thread === undefined || organization.suspended) return;
     const tag = this.#next++;
     const prompt = 1 + draws.below(60);
@@ -554,10 +555,16 @@ export class World {
 
   #end1(process: Process): void {
     process.state = 'over';
+    this.#sum(process);
     for (const owner of process.owners) owner.alive = false;
     for (const { exchange } of this.#asked) if (!exchange.over) exchange.leave();
     this.#running.clear();
     this.#disk.breaksNext = false;
+  }
+
+  #sum({ limits }: Process): void {
+    this.figures.admitted += limits.admitted;
+    this.figures.refused += [...limits.refused.values()].reduce((sum, count) => sum + count, 0);
   }
 
   /** Connections are closed, then everything in its order; it is killed if that takes long. */
@@ -720,8 +727,7 @@ export class World {
       const rows = [...this.#disk.backing.table(name).keys()];
       if (rows.length > 0) this.#violated(`${rows.length} rows of ${name} are left when all responses have expired: ${JSON.stringify(rows.slice(0, 3))}`);
     }
-    this.figures.admitted += process.limits.admitted;
-    this.figures.refused += [...process.limits.refused.values()].reduce((sum, count) => sum + count, 0);
+    this.#sum(process);
     this.figures.reads += this.#responses.read;
     this.figures.slots += this.#slots.began;
     for (const owner of process.owners) owner.alive = false;
