@@ -104,7 +104,9 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   });
   const { accounts, background, http, pool } = service;
   const loading = tellLoading(pool, log, options.onLoading);
-  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUpThread(index, service, hub, shared, telemetry, () => threads?.size ?? 0) });
+  const closing = new AbortController();
+  undo.add(() => closing.abort());
+  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUpThread(index, service, hub, shared, telemetry, closing.signal, () => threads?.size ?? 0) });
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
@@ -172,9 +174,9 @@ function sharedState(config: Config): SharedState {
 }
 
 /** What a thread that has ended by itself held and ran. `others`: threads that run. */
-function giveUpThread(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
+function giveUpThread(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, closing: AbortSignal, others: () => number): void {
   new SharedCounts(shared.upstreams, bus.threads, 0).leaveAll(index);
-  giveUp({ index, admission, ledger: ledgerOf(shared.ledgers, index), held: new HeldResponses(shared.held), bus, failUnfinished, log, others });
+  giveUp({ index, admission, ledger: ledgerOf(shared.ledgers, index), held: new HeldResponses(shared.held), bus, failUnfinished, log, closing, others });
 }
 
 function urlHost(host: string): string {

@@ -11,6 +11,8 @@ import type { UsageRecorder } from '../usage/usage-recorder.js';
 
 /** How long the threads have for saying that a response runs with them. */
 const CLAIM_MS = 10_000;
+/** When that is looked at again: the disk was full, or a thread had not answered. */
+const AGAIN_MS = 10_000;
 
 export type IsRunning = (organizationId: string, id: string) => boolean | Promise<boolean>;
 
@@ -34,14 +36,28 @@ export interface LostThread {
   log: Log;
   /** Threads that run. */
   others(): number;
+  /** The server ends: the next start does the rest. */
+  closing: AbortSignal;
 }
 
-export function giveUp({ index, admission, ledger, held, bus, failUnfinished, log, others }: LostThread): void {
+export function giveUp({ index, admission, ledger, held, bus, failUnfinished, log, others, closing }: LostThread): void {
   admission.leaveAll(ledger);
   held.clear(index);
-  failUnfinished(async (organizationId, id) => {
-    const asked = others();
-    const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
-    return claims.includes(true) || claims.length < asked;   // who does not answer may be the one
-  }).catch((err: unknown) => log.error({ err }, 'responses of an ended thread could not be marked failed'));
+  const end = async (): Promise<void> => {
+    let isSure = true;
+    try {
+      await failUnfinished(async (organizationId, id) => {
+        const asked = others();
+        const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
+        const isKnown = claims.includes(true) || claims.length >= asked;
+        isSure &&= isKnown;
+        return claims.includes(true) || !isKnown;   // who does not answer may be the one
+      });
+    } catch (err) {
+      isSure = false;
+      if (!closing.aborted) log.error({ err }, 'responses of an ended thread could not be marked failed; it is tried again');
+    }
+    if (!isSure && !closing.aborted) setTimeout(() => { if (!closing.aborted) void end(); }, AGAIN_MS).unref();
+  };
+  void end();
 }

@@ -127,6 +127,13 @@ export class ResponsesWitness {
       this.found(known, known.organizationId, this.now);
       this.saw(known, JSON.parse(JSON.stringify(stored.resource)) as Resource);
     }
+    if (stored !== null && (stored.status === 'completed' || stored.status === 'incomplete')) {
+      const chain = await responses.chain(known.organizationId, known.id);
+      let length = 0;
+      for (let at: Known | null = known; at !== null; at = at.previous) length++;
+      if (chain?.responses.length !== length) this.violated(`the chain of ${known.id} has ${String(chain?.responses.length)} responses, and ${length} were made of it`);
+      chain?.release();
+    }
     for (const other of others) if (other !== known.organizationId && await responses.get(other, known.id) !== null) this.found(known, other, this.now);
   }
 

@@ -445,7 +445,7 @@ export class World {
     hub.remove(index);
     giveUp({
       index, admission: primary.admission, ledger: process.ledgers[index] as Int32Array, held: new HeldResponses(process.held), bus: hub, log: this.#log(), others: () => process.running,
-      failUnfinished: (isRunning) => primary.failUnfinished(isRunning),
+      failUnfinished: (isRunning) => primary.failUnfinished(isRunning), closing: new AbortController().signal,
     });
     time.at(time.now + RESTART_PAUSE_US, primary.owner, () => this.#startThread(process, index));
   }
