@@ -7,7 +7,7 @@ import { packageRoot } from '../../src/engine/load-addon.js';
 
 t.setTimeout(300_000);
 
-const STEPS = '4000';
+const STEPS = '2000';
 
 interface Outcome { status: number | null; output: string }
 
