@@ -1,4 +1,4 @@
-// The simulated service (docs/simulation.md): steps of two seeds.
+// The simulated service (docs/simulation.md): steps of one seed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
@@ -18,7 +18,7 @@ function simulate(...options: string[]): Outcome {
 const traceOf = ({ output }: Outcome): string | undefined => /^trace (\w+)$/m.exec(output)?.[1];
 
 await t.test('all that must be true of the service is, whatever is done to it', (t) => {
-  for (const seed of ['1', '3']) {
+  for (const seed of ['1']) {
     const { status, output } = simulate('--steps', STEPS, '--seed', seed);
     t.equal(status, 0, `seed ${seed}: ${output}`);
     t.match(output, /[1-9]\d* admitted, [1-9]\d* refused, [1-9]\d* stored, .*[1-9]\d* background/);
