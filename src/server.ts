@@ -17,6 +17,7 @@ import { isLoopback } from './http/hosts.js';
 import type { FailedModel } from './service/engine-status.js';
 import { openService } from './service.js';
 import type { Service, SharedState } from './service.js';
+import { giveUp } from './service/lost-thread.js';
 import { checkShared } from './service/shared-settings.js';
 import { UndoStack } from './service/undo-stack.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from './storage/data-dir-lock.js';
@@ -103,7 +104,9 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   });
   const { accounts, background, http, pool } = service;
   const loading = tellLoading(pool, log, options.onLoading);
-  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUp(index, service, hub, shared, telemetry, () => threads?.size ?? 0) });
+  const closing = new AbortController();
+  undo.add(() => closing.abort());
+  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUpThread(index, service, hub, shared, telemetry, closing.signal, () => threads?.size ?? 0) });
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
@@ -170,19 +173,10 @@ function sharedState(config: Config): SharedState {
   };
 }
 
-// How long the threads have for saying that a response runs with them.
-const CLAIM_MS = 10_000;
-
-/** Gives up what a thread that has ended by itself held and ran. `others`: threads that run. */
-function giveUp(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, others: () => number): void {
-  admission.leaveAll(ledgerOf(shared.ledgers, index));
+/** What a thread that has ended by itself held and ran. `others`: threads that run. */
+function giveUpThread(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, closing: AbortSignal, others: () => number): void {
   new SharedCounts(shared.upstreams, bus.threads, 0).leaveAll(index);
-  new HeldResponses(shared.held).clear(index);
-  failUnfinished(async (organizationId, id) => {
-    const asked = others();
-    const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
-    return claims.includes(true) || claims.length < asked;   // who does not answer may be the one
-  }).catch((err: unknown) => log.error({ err }, 'responses of an ended thread could not be marked failed'));
+  giveUp({ index, admission, ledger: ledgerOf(shared.ledgers, index), held: new HeldResponses(shared.held), bus, failUnfinished, log, closing, others });
 }
 
 function urlHost(host: string): string {

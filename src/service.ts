@@ -58,7 +58,6 @@ import { responsesRoutes } from './protocol/responses/routes.js';
 import type { ResponsesDeps } from './protocol/responses/deps.js';
 import { responsesSocket } from './protocol/responses/socket.js';
 import { RunningResponses } from './protocol/responses/stored-running.js';
-import { unfinishedResponses } from './protocol/responses/unfinished.js';
 import { OidcProvider } from './oidc/provider.js';
 import { openMailer } from './mail/mailer.js';
 import { openKeyRing, openSealer } from './sealing/open-sealer.js';
@@ -92,6 +91,7 @@ import { databaseStores } from './service/postgres-stores.js';
 import { folderResponses } from './service/lmdb-responses.js';
 import { databaseResponses } from './service/response-stores.js';
 import { tellStorageFailure } from './service/lmdb-failure.js';
+import { endUnfinished } from './service/lost-thread.js';
 import { UndoStack } from './service/undo-stack.js';
 
 /** Memory that all threads see. */
@@ -229,13 +229,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     aliases, declared: (model) => modelSettings.declared(model),
   }, residency, upstreams);
 
-  const failUnfinished: Service['failUnfinished'] = async (isRunning) => {
-    for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
-      if (spent !== null) usage.finished(spent);
-      bus.publish('response.logged', { id, ended: true });
-    }
-    await usage.flush();
-  };
+  const failUnfinished: Service['failUnfinished'] = (isRunning) => endUnfinished(responses, usage, bus, isRunning);
   if (primary) {
     await failUnfinished();
     watch(() => failUnfinished((_, id) => background.find(id) !== null));

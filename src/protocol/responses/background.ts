@@ -10,12 +10,13 @@
 // has seen stands for another event. What a response came to is saved durably before its last event, log or
 // no log.
 import { performance } from 'node:perf_hooks';
-import { ApiError } from '../../errors.js';
+import { ApiError, apiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
 import { isUnfinished, type ResponseHead, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
+import type { UsageSink } from '../../shared/usage-sink.js';
 import { finished } from '../../telemetry/outcome.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 import type { Telemetry } from '../../telemetry/types.js';
@@ -36,6 +37,9 @@ const FLUSH_EVENTS = 512;
 const REST_MS = 25;
 /** A cancelled response is stored before it is said to be: a disk may be slow. */
 const CANCEL_MS = 10_000;
+/** How an end could not be stored is tried again after so long, and ever later. */
+const AGAIN_MS = 500;
+const LATEST_AGAIN_MS = 30_000;
 
 export class BackgroundResponses {
   readonly #runs = new Map<string, BackgroundRun>();
@@ -86,7 +90,7 @@ export class BackgroundResponses {
   async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
-    const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
+    const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
     detached.detach();
     if (turn === null) return null;
     void turn.done.then((end) => this.#ended(detached, end));
@@ -145,6 +149,11 @@ export class BackgroundRun implements EventSource {
   #resting = false;              // the database is left to others for a moment
   #progress: Promise<void> = Promise.resolve();  // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
+  #tellUsage: () => void = () => undefined;
+  #isStored = false;                             // as it ended
+  #isGivenUp = false;                            // to store that
+  #wakeRetry: () => void = () => undefined;
+  #onTried: (() => void)[] = [];
   readonly #watchers = new Set<() => void>();
 
   constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus) {
@@ -155,6 +164,14 @@ export class BackgroundRun implements EventSource {
   get queued(): ResponseRecord {
     if (this.#queued === null) throw new Error('a background response that has not begun');
     return this.#queued;
+  }
+
+  /** Told once the end is stored: if it never is, the next start counts what the log has, and must not count it again. */
+  usageInto(sink: UsageSink): UsageSink {
+    return {
+      finished: (usage) => { this.#tellUsage = () => sink.finished(usage); },
+      rejected: (usage) => sink.rejected(usage),
+    };
   }
 
   /** Resolves when the response is stored as queued. */
@@ -176,16 +193,24 @@ export class BackgroundRun implements EventSource {
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
   }
 
-  /** Stops it; resolves to the response as it ended, which it may have done before. */
+  /** Stops it; resolves to the response as it ended, which it may have done before. Rejects with ApiError 503 if that cannot be stored now. */
   async cancel(): Promise<ResponseRecord> {
     const end = await this.#turn?.cancel();
+    if (!this.#isStored && !this.ended) {
+      const tried = new Promise<void>((resolve) => { this.#onTried.push(resolve); });
+      this.#wakeRetry();
+      await tried;
+    }
+    if (!this.#isStored) throw apiError('maintenance', 'The server cannot store responses at the moment.');
     await this.finished;
     return end?.record ?? this.queued;
   }
 
-  /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end. */
+  /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end, if that can be. */
   async abandon(): Promise<void> {
     if (this.#state === 'finishing') {
+      this.#isGivenUp = true;
+      this.#wakeRetry();
       await this.finished;
       return;
     }
@@ -260,8 +285,12 @@ export class BackgroundRun implements EventSource {
     if (this.#state === 'abandoned') return;
     this.#state = 'finishing';
     try {
-      await this.#stored;
-      await this.#saveAgain(record);
+      await this.#stored.catch((error: unknown) => {
+        this.#tellUsage();         // nothing of it is in storage that could be counted
+        throw error;
+      });
+      await this.#saveEnd(record);
+      this.#tellUsage();
       if (this.#last !== null && !isTerminal(this.#last)) {
         for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1)) this.#push(event);
       }
@@ -274,14 +303,33 @@ export class BackgroundRun implements EventSource {
     }
     this.ended = true;
     this.bus.publish('response.logged', { id: this.queued.id, ended: true, end: this.#end });
+    this.#tried();
     this.#settle();
     this.#wake();
   }
 
-  /** If the turn could not save how it ended, a client that polls would wait for ever. */
-  async #saveAgain(record: ResponseRecord): Promise<void> {
-    const stored = await this.responses.head(record.organizationId, record.id);
-    if (stored !== null && isUnfinished(stored.status)) await this.responses.save(record);
+  /** If the turn could not save how it ended, a client that polls would wait for ever: it is tried until it can be, or the server ends. */
+  async #saveEnd(record: ResponseRecord): Promise<void> {
+    for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
+      try {
+        const stored = await this.responses.head(record.organizationId, record.id);
+        if (stored !== null && isUnfinished(stored.status)) await this.responses.save(record);
+        this.#isStored = true;
+        return;
+      } catch (error) {
+        if (this.#isGivenUp || !(error instanceof ApiError)) throw error;
+      } finally {
+        this.#tried();
+      }
+      await new Promise<void>((resolve) => {
+        this.#wakeRetry = resolve;
+        setTimeout(resolve, wait).unref();
+      });
+    }
+  }
+
+  #tried(): void {
+    for (const tell of this.#onTried.splice(0)) tell();
   }
 
   #wake(): void {

@@ -1,0 +1,103 @@
+// A client's side of one request: what it sent, what came back, whether it reads, whether it has gone.
+import { ApiError, toApiError } from '../../../src/errors.js';
+import type { EventStream, Exchange, StreamEvent } from '../../../src/http/exchange.js';
+import type { Identity } from '../../../src/identity/identity.js';
+
+export interface SentEvent { readonly data: string; readonly type: string }
+
+/** What a reader that does not read leaves in the server's memory. */
+const UNREAD_BYTES = 1_000_000;
+
+export class SimExchange implements Exchange {
+  readonly remoteAddress = '127.0.0.1';
+  readonly trace = null;
+  readonly bodyBytes = 1_000;
+  readonly receivedAt = performance.now();
+  /** null: not answered yet. */
+  status: number | null = null;
+  answer: unknown = null;
+  code: string | null = null;
+  events: SentEvent[] | null = null;
+  /** Answered, or never going to be. */
+  over = false;
+  aborted = false;
+  /** Reads nothing now. */
+  stopped = false;
+  /** Not an error that a client should ever be told. */
+  unexpected: unknown = null;
+  #onAborted: (() => void)[] = [];
+  #onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
+
+  constructor(
+    readonly method: string, readonly requestId: string, public identity: Identity, readonly body: unknown,
+    readonly params: Readonly<Record<string, string>>, readonly query: URLSearchParams, private readonly told: (exchange: SimExchange) => void,
+  ) {}
+
+  actAs(identity: Identity): void { this.identity = identity; }
+  header(): string { return ''; }
+  charged<T>(_bytes: number, work: () => T): T { return work(); }
+  setHeader(): void {}
+  annotate(): void {}
+  text(): void { throw new Error('nothing here answers so'); }
+
+  onAborted(callback: () => void): void {
+    if (this.aborted) callback();
+    else this.#onAborted.push(callback);
+  }
+
+  json(status: number, body: unknown): void {
+    if (this.#isLate('json') || (this.events !== null && this.events.length > 0)) return;
+    this.#end(status, JSON.parse(JSON.stringify(body)));
+  }
+
+  sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {
+    const events: SentEvent[] = [];
+    this.events = events;
+    this.#onFailure = onFailure;
+    const { isStarted, unread } = { isStarted: () => events.length > 0, unread: () => (this.stopped ? UNREAD_BYTES : 0) };
+    return {
+      send: (data, event = '') => { if (!this.over) events.push({ data, type: event }); },
+      end: () => { if (!this.#isLate('end')) this.#end(200, null); },
+      get started() { return isStarted(); },
+      get bufferedBytes() { return unread(); },
+    };
+  }
+
+  fail(error: unknown): void {
+    if (this.#isLate('fail')) return;
+    if (!(error instanceof ApiError) || error.code === 'internal_error') this.unexpected = error instanceof ApiError ? error.cause ?? error : error;
+    const known = toApiError(error);
+    this.code = known.code;
+    if (this.events !== null && this.events.length > 0) {
+      for (const { data, event = '' } of this.#onFailure?.(known) ?? []) this.events.push({ data, type: event });
+      this.#end(200, null);
+    } else {
+      this.#end(known.status, null);
+    }
+  }
+
+  /** The client goes away. */
+  abort(): void {
+    if (this.over) return;
+    this.leave();
+    for (const callback of this.#onAborted) callback();
+  }
+
+  /** The connection is gone, and nobody is left to notice. */
+  leave(): void {
+    this.over = true;
+    this.aborted = true;
+  }
+
+  #isLate(what: string): boolean {
+    if (this.over && !this.aborted) this.unexpected = new Error(`${what}() behind the end of the answer`);
+    return this.over;
+  }
+
+  #end(status: number, answer: unknown): void {
+    this.over = true;
+    this.status = status;
+    this.answer = answer;
+    this.told(this);
+  }
+}

@@ -1,0 +1,168 @@
+// One answering thread as src/service.ts wires it, without sockets, models and accounts: the real stores, admission, routes,
+// runs, background responses and usage on a simulated disk and clock; and the ports by which threads tell each other things.
+import type { MessagePort } from 'node:worker_threads';
+import type { Admission } from '../../../src/admission/admission.js';
+import { openAdmission } from '../../../src/admission/open-admission.js';
+import type { Config } from '../../../src/config/settings.js';
+import { ServedModels } from '../../../src/generation/served-models.js';
+import type { Route } from '../../../src/http/exchange.js';
+import { chatCompletionsRoute } from '../../../src/protocol/chat-completions/route.js';
+import type { GenerationDeps } from '../../../src/protocol/admit.js';
+import { BackgroundResponses } from '../../../src/protocol/responses/background.js';
+import { responsesRoutes } from '../../../src/protocol/responses/routes.js';
+import { RunningResponses } from '../../../src/protocol/responses/stored-running.js';
+import { RunningGenerations } from '../../../src/protocol/running-generations.js';
+import { KeyRing } from '../../../src/sealing/key-ring.js';
+import { KeySealer } from '../../../src/sealing/key-sealer.js';
+import { tellStorageFailure } from '../../../src/service/lmdb-failure.js';
+import { folderResponses } from '../../../src/service/lmdb-responses.js';
+import { endUnfinished, type IsRunning } from '../../../src/service/lost-thread.js';
+import { UndoStack } from '../../../src/service/undo-stack.js';
+import type { ThreadBus } from '../../../src/shared/bus.js';
+import type { UsageSink } from '../../../src/shared/usage-sink.js';
+import type { ResponseStore } from '../../../src/storage/response-store.js';
+import type { Telemetry } from '../../../src/telemetry/types.js';
+import { LmdbUsageStore } from '../../../src/usage/lmdb-usage-store.js';
+import { UsageRecorder } from '../../../src/usage/usage-recorder.js';
+import type { SimDisk } from './sim-disk.js';
+import { SimStore } from './sim-disk.js';
+import { fairSlots, servedModel, SimProvider, type Engines } from './sim-provider.js';
+import type { SimExchange } from './sim-exchange.js';
+import type { Owner, SimTime } from './sim-time.js';
+
+export const MODELS = ['alpha', 'beta'] as const;
+
+/** What all threads of a process have. */
+export interface Common {
+  config: Config;
+  disk: SimDisk;
+  telemetry: Telemetry;
+  counters: SharedArrayBuffer;
+  held: SharedArrayBuffer;
+  engines: Engines;
+  /** What is looked at on the way to the real ones. */
+  watchAdmission(admission: Admission): Admission;
+  watchUsage(usage: UsageSink): UsageSink;
+  storedMonth(organizationId: string, month: string, tokens: number): void;
+  isSuspended(organizationId: string): boolean;
+  /** The store takes no writes any more. */
+  storeFailed(): void;
+}
+
+const SEALER = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), [...MODELS]);
+
+export class SimThread {
+  private constructor(
+    /** Of who is suspended. */
+    readonly listeners: ReadonlySet<(organizationId: string | null) => void>,
+    readonly owner: Owner, readonly index: number, readonly admission: Admission, readonly responses: ResponseStore, readonly background: BackgroundResponses,
+    readonly generations: RunningGenerations, readonly usage: UsageRecorder, readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>,
+    private readonly routes: readonly Route[], private readonly undo: UndoStack,
+  ) {}
+
+  /** As openService(). */
+  static open(owner: Owner, bus: ThreadBus, primary: boolean, ledger: Int32Array | null, common: Common): Promise<SimThread> {
+    const { config, disk, telemetry, engines } = common;
+    const { log } = telemetry;
+    return UndoStack.opening(async (undo) => {
+      const store = new SimStore(disk, owner);
+      undo.add(tellStorageFailure(store, bus, log));
+      store.onFailure(() => common.storeFailed());
+      const { responses } = folderResponses(store, common.held, { bus, settings: config.responses, primary, log, undo });
+      const usageStore = new LmdbUsageStore(store);
+      const usage = new UsageRecorder(usageStore, log);
+      undo.add(() => usage.close());
+      const watched = common.watchUsage(usage);
+      const background = new BackgroundResponses(responses, telemetry, bus);
+      undo.add(() => background.close());
+      const failUnfinished = (isRunning?: IsRunning): Promise<void> => endUnfinished(responses, { finished: (spent) => watched.finished(spent), flush: () => usage.flush() }, bus, isRunning);
+      if (primary) await failUnfinished();
+      const admission = common.watchAdmission(await openAdmission(config, {
+        process: 'simulated', thread: bus.index, tell: () => undefined, called: () => undefined,
+        storedMonth: async (organizationId, month) => {
+          const tokens = (await usageStore.monthTokens([organizationId], month))[0] ?? 0;
+          common.storedMonth(organizationId, month, tokens);
+          return tokens;
+        },
+        buffer: common.counters, ...(ledger === null ? {} : { ledger }),
+      }));
+      undo.add(() => admission.close());
+      const listeners = new Set<(organizationId: string | null) => void>();
+      const generations = new RunningGenerations({
+        organizations: { get: async (id) => ({ status: common.isSuspended(id) ? 'suspended' : 'active' }) },
+        onChanged: (listener) => {
+          listeners.add(listener);
+          return () => listeners.delete(listener);
+        },
+      }, (err) => log.error({ err }, 'whether an organization is suspended cannot be told'));
+      undo.add(() => generations.close());
+      const slots = fairSlots();
+      const models = new Map(MODELS.map((name) => [name as string, servedModel(name, new SimProvider(name, engines, owner, slots))]));
+      const none = new ServedModels({ get: () => undefined, list: () => [] } as never, {} as never);
+      const generation: GenerationDeps = {
+        models: { find: (name) => models.get(name) ?? none.find(name) }, images: { load: async (messages) => messages }, admission, telemetry, usage: watched,
+        requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
+      };
+      const routes = [
+        chatCompletionsRoute(generation),
+        ...responsesRoutes({ ...generation, sealer: SEALER, responses, settings: config.responses, background, running: new RunningResponses(bus, background) }),
+      ];
+      return new SimThread(listeners, owner, bus.index, admission, responses, background, generations, usage, failUnfinished, routes, undo);
+    });
+  }
+
+  /** As the HTTP server does: one route, whose failure is an answer. */
+  async serve(exchange: SimExchange, path: string): Promise<void> {
+    const route = this.routes.find((one) => one.method === exchange.method && one.path === path);
+    if (route === undefined) throw new Error(`no route ${exchange.method} ${path}`);
+    try {
+      if (route.generates !== true) this.admission.read(exchange.identity);
+      await route.serve(exchange);
+    } catch (error) {
+      exchange.fail(error);
+    }
+  }
+
+  close(): Promise<void> {
+    return this.undo.run();
+  }
+}
+
+/** Two ends of a channel between simulated threads: what goes in arrives later, in its order. */
+export function channel(time: SimTime, one: Owner, other: Owner, delayUs: () => number): [MessagePort, MessagePort] {
+  const ends = [new SimPort(time, one, delayUs), new SimPort(time, other, delayUs)] as const;
+  ends[0].peer = ends[1];
+  ends[1].peer = ends[0];
+  return [ends[0] as unknown as MessagePort, ends[1] as unknown as MessagePort];
+}
+
+class SimPort {
+  peer: SimPort | null = null;
+  #listeners: ((message: unknown) => void)[] = [];
+  #kept: unknown[] = [];           // until somebody listens
+  #lastAt = 0;
+  #closed = false;
+
+  constructor(private readonly time: SimTime, private readonly owner: Owner, private readonly delayUs: () => number) {}
+
+  on(_event: 'message', listener: (message: unknown) => void): this {
+    this.#listeners.push(listener);
+    for (const message of this.#kept.splice(0)) listener(message);
+    return this;
+  }
+
+  postMessage(message: unknown): void {
+    const { peer } = this;
+    if (peer === null || this.#closed) return;
+    const copy: unknown = structuredClone(message);
+    peer.#lastAt = Math.max(peer.#lastAt, this.time.now + this.delayUs());
+    this.time.at(peer.#lastAt, peer.owner, () => {
+      if (peer.#closed) return;
+      if (peer.#listeners.length === 0) peer.#kept.push(copy);
+      else for (const listener of peer.#listeners) listener(copy);
+    });
+  }
+
+  unref(): void {}
+  close(): void { this.#closed = true; }
+}
