@@ -6,10 +6,14 @@
 //   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage) ─► streams
 //                                      at once and then every 25 ms, while somebody follows
 //
+// A database that is away for a moment costs nothing of it: what could not be written is written when it is back, in
+// its order, for as long as PATIENCE_MS behind the end. What then is not there ends as if its process had.
+//
 // A stream is sent what is in the log: after a crash the log goes on where it ends, and no number that anybody
 // has seen stands for another event. What a response came to is saved durably before its last event, log or
 // no log.
 import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
@@ -36,6 +40,13 @@ const FLUSH_EVENTS = 512;
 const REST_MS = 25;
 /** A cancelled response is stored before it is said to be: a disk may be slow. */
 const CANCEL_MS = 10_000;
+/** How long a response that has ended waits for a database that is away, and how often it tries. */
+const PATIENCE_MS = 30_000;
+const AGAIN_MS = 200;
+/** Events that wait for it; beyond that the log has a gap. */
+const KEPT_EVENTS = 20_000;
+
+const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
 
 export class BackgroundResponses {
   readonly #runs = new Map<string, BackgroundRun>();
@@ -86,7 +97,7 @@ export class BackgroundResponses {
   async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
-    const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
+    const turn = await startTurn(deps, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true, save: (record) => run.save(record) });
     detached.detach();
     if (turn === null) return null;
     void turn.done.then((end) => this.#ended(detached, end));
@@ -97,7 +108,8 @@ export class BackgroundResponses {
     try {
       await stored;
     } catch (error) {
-      await run.cancel();
+      run.hasten();   // whoever asked is told now
+      await run.cancel().catch(() => undefined);
       throw error;
     }
     return run;
@@ -145,6 +157,9 @@ export class BackgroundRun implements EventSource {
   #resting = false;              // the database is left to others for a moment
   #progress: Promise<void> = Promise.resolve();  // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
+  #patientUntil = Infinity;
+  /** Why it could not be stored as it ended. */
+  #unsaved: unknown = null;
   readonly #watchers = new Set<() => void>();
 
   constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus) {
@@ -176,15 +191,28 @@ export class BackgroundRun implements EventSource {
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
   }
 
-  /** Stops it; resolves to the response as it ended, which it may have done before. */
+  /** As it ends. Rejects with ApiError 503 only when the database has been away for long. */
+  async save(record: ResponseRecord): Promise<void> {
+    this.#endIsNear();
+    await this.#patiently(() => this.responses.save(record));
+  }
+
+  /** Waits no more for a database that is away. */
+  hasten(): void {
+    this.#patientUntil = -Infinity;
+  }
+
+  /** Stops it; resolves to the response as it ended, which it may have done before. Rejects with ApiError 503 if that could not be stored. */
   async cancel(): Promise<ResponseRecord> {
     const end = await this.#turn?.cancel();
     await this.finished;
+    if (this.#unsaved !== null) throw this.#unsaved;
     return end?.record ?? this.queued;
   }
 
   /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end. */
   async abandon(): Promise<void> {
+    this.hasten();
     if (this.#state === 'finishing') {
       await this.finished;
       return;
@@ -248,7 +276,9 @@ export class BackgroundRun implements EventSource {
       this.#unflushed = 0;
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
-      this.#unexpected(error);   // streams that come late find a gap; the response is not affected
+      this.#unexpected(error);
+      // No event stands in the log without those before it, as long as they can be kept.
+      if (isAway(error) && performance.now() < this.#patientUntil && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);
     this.#logged = events.length;
@@ -259,23 +289,41 @@ export class BackgroundRun implements EventSource {
   async #finish({ record }: TurnEnd): Promise<void> {
     if (this.#state === 'abandoned') return;
     this.#state = 'finishing';
+    this.#endIsNear();
     try {
       await this.#stored;
-      await this.#saveAgain(record);
+      await this.#patiently(() => this.#saveAgain(record));
       if (this.#last !== null && !isTerminal(this.#last)) {
         for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1)) this.#push(event);
       }
-      while (this.#tail.length > this.#logged) {
+      for (let left = Infinity; this.#tail.length > this.#logged; left = this.#tail.length - this.#logged) {
+        if (this.#tail.length - this.#logged >= left) await sleep(AGAIN_MS);
         this.flush();
         await this.#flushing;
       }
     } catch (error) {
+      this.#unsaved = error;
       this.#unexpected(error);
     }
     this.ended = true;
     this.bus.publish('response.logged', { id: this.queued.id, ended: true, end: this.#end });
     this.#settle();
     this.#wake();
+  }
+
+  #endIsNear(): void {
+    this.#patientUntil = Math.min(this.#patientUntil, performance.now() + PATIENCE_MS);
+  }
+
+  async #patiently(work: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!isAway(error) || performance.now() + AGAIN_MS >= this.#patientUntil) throw error;
+        await sleep(AGAIN_MS);
+      }
+    }
   }
 
   /** If the turn could not save how it ended, a client that polls would wait for ever. */
