@@ -96,7 +96,9 @@ t.test('what a process was generating when it was killed has failed, with what t
   const following = logOf(b, id);
   await sleep(500);
   doomed.process.kill('SIGKILL');
+  const killed = performance.now();
   t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'failed', 60_000));
+  t.ok(performance.now() - killed > 8_000, 'not before its lease of 15 s is over, last renewed up to 2.5 s before');
   const failed = await other.responses.retrieve(id);
   t.match(failed.error, { code: 'server_error' });
   t.ok(failed.output_text.length > 0 && failed.usage!.output_tokens > 0);
