@@ -147,7 +147,8 @@ function background(seen: Seen): string[] {
       }
       if (one.state === 'completed' && one.text !== answerTo(promptOf(made.n, tokens, gapMs))) problems.push(`${name(one)}: ${made.n} is completed with "${one.text ?? ''}"`);
       if (one.state === 'failed' && !seen.lives.some(({ process, life, killed }) => process === made.process && life === made.life && killed !== null)) problems.push(`${name(one)}: ${made.n} has failed, and its process lives`);
-      if (one.state === 'cancelled' && !seen.operations.some((other) => other.what === 'cancel' && isAbout(other, made) && other.began < one.ended)) problems.push(`${name(one)}: ${made.n} is cancelled, and nobody asked for that`);
+      // Who deletes one that runs cancels it first, and may be cut off in between.
+      if (one.state === 'cancelled' && !seen.operations.some((other) => (other.what === 'cancel' || other.what === 'remove') && isAbout(other, made) && other.began < one.ended)) problems.push(`${name(one)}: ${made.n} is cancelled, and nobody asked for that`);
     }
   }
   return problems;

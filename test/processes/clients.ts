@@ -11,7 +11,7 @@ import { COUNT, MODELS, ORGANIZATIONS, type Service } from './service.js';
 /** A client that has waited so long goes. */
 const PATIENCE_MS = 10_000;
 const QUIET_ATTEMPTS = 5;
-const ACTIONS: readonly What[] = ['hold', 'hold', 'hold', 'ask', 'ask', 'ask', 'ask', 'store', 'store', 'continue', 'continue', 'read', 'read', 'read', 'remove', 'background', 'background', 'cancel', 'replay', 'foreign'];
+const ACTIONS: readonly What[] = ['hold', 'hold', 'hold', 'ask', 'ask', 'ask', 'ask', 'store', 'store', 'continue', 'continue', 'continue', 'read', 'read', 'remove', 'remove', 'background', 'background', 'cancel', 'replay', 'foreign'];
 const FOREIGN = ['read', 'remove', 'cancel', 'items', 'continue'] as const;
 
 interface Told { status: number | null; code: string | null; body: Body }
@@ -160,7 +160,10 @@ export class Clients {
       const text = all.filter(({ type }) => type === 'response.output_text.delta').map(({ delta = '' }) => delta).join('');
       const asked = this.asked.get(of.n) as Asked;
       const gap = all.findIndex(({ sequence_number: number }, at) => number !== at);
-      if (gap >= 0) operation.odd = `event ${gap} of ${of.n} has number ${all[gap]?.sequence_number ?? ''}`;
+      // Who follows one that is deleted is told its end alone.
+      const isRemoved = this.history.some((one) => one.kind === 'operation' && one.what === 'remove' && one.of === of.n);
+      if (gap >= 0 && isRemoved) operation.text = text;
+      else if (gap >= 0) operation.odd = `event ${gap} of ${of.n} has number ${all[gap]?.sequence_number ?? ''}`;
       else if (!answerTo(promptOf(of.n, asked.tokens, asked.gapMs)).startsWith(text)) operation.odd = `the events of ${of.n} say "${text}"`;
       operation.text = text;
       operation.state = /^response\.(completed|failed|cancelled|incomplete)$/.exec(all.at(-1)?.type ?? '')?.[1] ?? null;

@@ -26,10 +26,10 @@ export interface RoundsSettings {
 
 export interface Found { problems: string[]; operations: Record<string, number>; faults: string[] }
 
-const BOUNDS: Bounds = { places: 5, perMinute: 30 };
+const BOUNDS: Bounds = { places: 2, perMinute: 6 };
 const LANES = 12;
 /** Of each lane in a round. */
-const ACTS = 8;
+const ACTS = 10;
 /** Beyond a process's lease of 15 seconds, and as long again for a database that was away. */
 const ABANDONED_MS = 60_000;
 /** Of what earlier rounds made, so many are read again at the end. */
