@@ -8,6 +8,7 @@ import { httpBenchCommand } from './http.js';
 import { liveBenchCommand } from './live.js';
 import { makeModelCommand } from './make-model.js';
 import { observingBenchCommand } from './observing.js';
+import { processesBenchCommand } from './processes.js';
 import { refusedBenchCommand } from './refused.js';
 import { sightBenchCommand } from './sight.js';
 import { speculationBenchCommand } from './speculation.js';
@@ -27,6 +28,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   live: { about: 'what operators watching the live view cost the engine', run: liveBenchCommand },
   'make-model': { about: 'write a model with random weights to measure with', run: makeModelCommand },
   observing: { about: 'what the request log, traces and scrapes of the metrics cost', run: observingBenchCommand },
+  processes: { about: 'what several processes as one service cost and gain, and saves on PostgreSQL beside LMDB', run: processesBenchCommand },
   refused: { about: 'what one organization\'s refused large requests do to the first byte of another', run: refusedBenchCommand },
   sight: { about: 'from a picture in the request to the first token, beside another server', run: sightBenchCommand },
   speculation: { about: 'decoding with guesses and without: texts that repeat themselves, and texts that do not', run: speculationBenchCommand },

@@ -1,4 +1,4 @@
-// Two servers on one PostgreSQL and one Redis, each a process of its own: keys, organizations, sessions and settings of one are the
+// Two servers on one PostgreSQL and one Redis, each a process of its own, one with several threads: keys, organizations, sessions and settings of one are the
 // other's within a second, whatever becomes of notifications; usage adds up exactly; and what goes on while the database
 // is away.
 import { spawnSync } from 'node:child_process';
@@ -21,10 +21,10 @@ t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
 const state = postgres.url;
-const start = (): ReturnType<typeof startScripted> => startScripted({ models: ['hal-1.0'], args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S)], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
+const start = (...more: string[]): ReturnType<typeof startScripted> => startScripted({ models: ['hal-1.0'], args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S), ...more], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
 const a = await start();
 t.teardown(() => a.stop());
-const b = await start();
+const b = await start('--http-threads', '2');
 t.teardown(() => b.stop());
 
 const owner = dashboardClient(a.url);

@@ -1,4 +1,4 @@
-// Two servers on one PostgreSQL, each a process of its own: what one has stored the other reads, continues, lists and
+// Two servers on one PostgreSQL, each a process of its own, one with several threads: what one has stored the other reads, continues, lists and
 // deletes at once; background responses are followed and cancelled from either, and end with an error when their process
 // does; a database that is away is said to be, and found again.
 import { spawnSync } from 'node:child_process';
@@ -26,11 +26,11 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-const start = (): Promise<Monolith> => startScripted({ models: [model], args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '2000', '--engine-drain-ms', '100', '--responses-retention-days', '30'] });
+const start = (more: string[] = []): Promise<Monolith> => startScripted({ models: [model], args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '2000', '--engine-drain-ms', '100', '--responses-retention-days', '30', ...more] });
 const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 const a = await start();
 t.teardown(() => a.stop());
-const b = await start();
+const b = await start(['--http-threads', '2']);
 t.teardown(() => b.stop());
 const [one, other] = [clientOf(a), clientOf(b)];
 
@@ -96,7 +96,9 @@ t.test('what a process was generating when it was killed has failed, with what t
   const following = logOf(b, id);
   await sleep(500);
   doomed.process.kill('SIGKILL');
+  const killed = performance.now();
   t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'failed', 60_000));
+  t.ok(performance.now() - killed > 8_000, 'not before its lease of 15 s is over, last renewed up to 2.5 s before');
   const failed = await other.responses.retrieve(id);
   t.match(failed.error, { code: 'server_error' });
   t.ok(failed.output_text.length > 0 && failed.usage!.output_tokens > 0);
@@ -112,6 +114,7 @@ t.test('the database is away: what needs it gets 503, the rest goes on; then it 
   const made = await one.responses.create({ model, input: 'A: x' });
   const chat = () => one.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
   await chat();
+  const { id } = await one.responses.create({ ...ENDLESS, max_output_tokens: 600 });
   await postgres.kill();
   t.equal(await refusal(one.responses.retrieve(made.id)), '503 maintenance');
   t.equal((await chat()).choices[0]!.message.content, said('A').content, 'nothing of it is stored');
@@ -120,6 +123,10 @@ t.test('the database is away: what needs it gets 503, the rest goes on; then it 
   t.ok(await eventually(async () => await refusal(other.responses.retrieve(made.id)) === 'none'));
   const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
   t.equal((await one.responses.retrieve(next.id)).output_text, said('S').content);
+  t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'incomplete'), 'what was generated meanwhile is stored');
+  const all = await logOf(b, id);
+  t.same(all.map(({ sequence_number: number }) => number), all.map((_, index) => index), 'and its log has no gap');
+  t.equal(all.at(-1)?.type, 'response.incomplete');
   for (const { log } of [a, b]) t.notMatch(log(), /pass-word/);
 });
 

@@ -29,8 +29,10 @@ export interface Postgres {
   create(name?: string): Promise<string>;
   /** Statements to look from outside, by its superuser. */
   ask<Row>(url: string, text: string, values?: unknown[]): Promise<Row[]>;
-  /** SIGKILL of all its processes, as a crash; stop() is orderly and cuts connections. */
+  /** Ends at once, without a checkpoint; stop() is orderly and cuts connections. */
   kill(): Promise<void>;
+  /** SIGKILL of all its processes. */
+  crash(): Promise<void>;
   stop(): Promise<void>;
   start(): Promise<void>;
   close(): Promise<void>;
@@ -96,7 +98,9 @@ export async function startPostgres({ durable = false, settings = {} }: { durabl
     const running = ended.exitCode === null && existsSync(join(data, 'postmaster.pid'));
     const exited = running ? once(ended, 'exit') : null;
     ended.ref();
-    if (running) process.kill(Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]), signal);
+    const pid = running ? Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]) : 0;
+    // Told to end, it tells its processes; killed, it cannot.
+    for (const one of running && signal === 'SIGKILL' ? [pid, ...childrenOf(pid)] : running ? [pid] : []) process.kill(one, signal);
     await exited;
     ended.stdio[3]?.destroy();
   };
@@ -107,7 +111,8 @@ export async function startPostgres({ durable = false, settings = {} }: { durabl
       return urlOf(name);
     },
     ask, start,
-    kill: () => end('SIGQUIT'),                  // all of its processes at once, without a checkpoint: recovery follows
+    kill: () => end('SIGQUIT'),                  // recovery follows
+    crash: () => end('SIGKILL'),
     stop: () => end('SIGINT'),
     async close() {
       await end('SIGQUIT');
@@ -129,4 +134,9 @@ function serviceUser(): { uid: number; gid: number } {
   const [, , uid, gid] = line?.split(':') ?? [];
   if (uid === undefined || gid === undefined) throw new Error('there is no user "postgres" that PostgreSQL could run as');
   return { uid: Number(uid), gid: Number(gid) };
+}
+
+function childrenOf(pid: number): number[] {
+  const { stdout } = spawnSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
+  return stdout.split('\n').map(Number).filter((one) => one > 0);
 }

@@ -6,10 +6,14 @@
 //   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage) ─► streams
 //                                      at once and then every 25 ms, while somebody follows
 //
+// A database that is away for a moment costs nothing of it: what could not be written is written when it is back, in
+// its order, for as long as PATIENCE_MS behind the end. What then is not there ends as if its process had.
+//
 // A stream is sent what is in the log: after a crash the log goes on where it ends, and no number that anybody
 // has seen stands for another event. What a response came to is saved durably before its last event, log or
 // no log.
 import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError, apiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
@@ -37,9 +41,16 @@ const FLUSH_EVENTS = 512;
 const REST_MS = 25;
 /** A cancelled response is stored before it is said to be: a disk may be slow. */
 const CANCEL_MS = 10_000;
-/** How an end could not be stored is tried again after so long, and ever later. */
-const AGAIN_MS = 500;
+/** How long a response that has ended waits for a database that is away, and how often it tries; after that it has failed, and that is tried ever more rarely. */
+const PATIENCE_MS = 30_000;
+const AGAIN_MS = 200;
 const LATEST_AGAIN_MS = 30_000;
+/** Whoever cancels is told sooner. */
+const CANCEL_PATIENCE_MS = 2_000;
+/** Events that wait for it; beyond that the log has a gap. */
+const KEPT_EVENTS = 20_000;
+
+const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
 
 export class BackgroundResponses {
   readonly #runs = new Map<string, BackgroundRun>();
@@ -90,7 +101,7 @@ export class BackgroundResponses {
   async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
-    const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true });
+    const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true, save: (record) => run.save(record) });
     detached.detach();
     if (turn === null) return null;
     void turn.done.then((end) => this.#ended(detached, end));
@@ -101,7 +112,8 @@ export class BackgroundResponses {
     try {
       await stored;
     } catch (error) {
-      await run.cancel();
+      run.giveUp();   // whoever asked is told now
+      await run.cancel().catch(() => undefined);
       throw error;
     }
     return run;
@@ -149,6 +161,7 @@ export class BackgroundRun implements EventSource {
   #resting = false;              // the database is left to others for a moment
   #progress: Promise<void> = Promise.resolve();  // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
+  #patientUntil = Infinity;
   #tellUsage: () => void = () => undefined;
   #isStored = false;                             // as it ended
   #isGivenUp = false;                            // to store that
@@ -193,8 +206,22 @@ export class BackgroundRun implements EventSource {
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
   }
 
+  /** As it ends. Rejects with ApiError 503 only when the database has been away for long. */
+  async save(record: ResponseRecord): Promise<void> {
+    this.#endIsNear();
+    await this.#patiently(() => this.responses.save(record));
+  }
+
+  /** Waits no more for a database that is away. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    this.#patientUntil = -Infinity;
+    this.#wakeRetry();
+  }
+
   /** Stops it; resolves to the response as it ended, which it may have done before. Rejects with ApiError 503 if that cannot be stored now. */
   async cancel(): Promise<ResponseRecord> {
+    this.#endIsNear(CANCEL_PATIENCE_MS);
     const end = await this.#turn?.cancel();
     if (!this.#isStored && !this.ended) {
       const tried = new Promise<void>((resolve) => { this.#onTried.push(resolve); });
@@ -208,9 +235,8 @@ export class BackgroundRun implements EventSource {
 
   /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end, if that can be. */
   async abandon(): Promise<void> {
+    this.giveUp();
     if (this.#state === 'finishing') {
-      this.#isGivenUp = true;
-      this.#wakeRetry();
       await this.finished;
       return;
     }
@@ -273,7 +299,9 @@ export class BackgroundRun implements EventSource {
       this.#unflushed = 0;
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
-      this.#unexpected(error);   // streams that come late find a gap; the response is not affected
+      this.#unexpected(error);
+      // No event stands in the log without those before it, as long as they can be kept.
+      if (isAway(error) && this.#keepsEvents && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);
     this.#logged = events.length;
@@ -284,6 +312,7 @@ export class BackgroundRun implements EventSource {
   async #finish({ record }: TurnEnd): Promise<void> {
     if (this.#state === 'abandoned') return;
     this.#state = 'finishing';
+    this.#endIsNear();
     try {
       await this.#stored.catch((error: unknown) => {
         this.#tellUsage();         // nothing of it is in storage that could be counted
@@ -294,7 +323,8 @@ export class BackgroundRun implements EventSource {
       if (this.#last !== null && !isTerminal(this.#last)) {
         for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1)) this.#push(event);
       }
-      while (this.#tail.length > this.#logged) {
+      for (let left = Infinity; this.#tail.length > this.#logged; left = this.#tail.length - this.#logged) {
+        if (this.#tail.length - this.#logged >= left) await sleep(AGAIN_MS);
         this.flush();
         await this.#flushing;
       }
@@ -308,6 +338,26 @@ export class BackgroundRun implements EventSource {
     this.#wake();
   }
 
+  #endIsNear(patience: number = PATIENCE_MS): void {
+    this.#patientUntil = Math.min(this.#patientUntil, performance.now() + patience);
+  }
+
+  /** Until its end is stored, and for a while after that. */
+  get #keepsEvents(): boolean {
+    return !this.#isGivenUp && (!this.#isStored || performance.now() < this.#patientUntil);
+  }
+
+  async #patiently(work: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        if (!isAway(error) || performance.now() + AGAIN_MS >= this.#patientUntil) throw error;
+        await sleep(AGAIN_MS);
+      }
+    }
+  }
+
   /** If the turn could not save how it ended, a client that polls would wait for ever: it is tried until it can be, or the server ends. */
   async #saveEnd(record: ResponseRecord): Promise<void> {
     for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
@@ -315,9 +365,10 @@ export class BackgroundRun implements EventSource {
         const stored = await this.responses.head(record.organizationId, record.id);
         if (stored !== null && isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
+        if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS;   // for its log
         return;
       } catch (error) {
-        if (this.#isGivenUp || !(error instanceof ApiError)) throw error;
+        if (this.#isGivenUp || !isAway(error)) throw error;
       } finally {
         this.#tried();
       }

@@ -37,6 +37,8 @@ export interface TurnOptions {
   dialect: EventDialect;
   /** A failure gets an `error` event before response.failed: true for event streams, false on a WebSocket. */
   errorEvents: boolean;
+  /** Storing it, instead of the store's own. Rejects with ApiError 503. */
+  save?: (record: ResponseRecord) => Promise<void>;
   /** Bytes of the answer have left, so that a failure before the first event must travel as events too. */
   sent?: () => boolean;
 }
@@ -217,9 +219,8 @@ export class Turn implements RunSink {
   async #save(record: ResponseRecord): Promise<void> {
     const { store, base, tail } = this.#created;
     if (!store) return;
-    await this.deps.responses.save(tail.length === 0 ? record : {
-      ...record, previousId: base, input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
-    });
+    const whole = tail.length === 0 ? record : { ...record, previousId: base, input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input] };
+    await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
   }
 
   /** What a client was told in so many words was foreseen: storage logs its failures itself. */

@@ -49,11 +49,12 @@ const MORE_IMAGES = `INSERT INTO response_images (response_id, place, item, imag
   SELECT $1, u.place, u.item, u.image, u.bytes FROM unnest($2::text[], $3::int[], $4::int[], $5::bytea[]) AS u (place, item, image, bytes)
   ON CONFLICT (response_id, place, item, image) DO UPDATE SET bytes = excluded.bytes`;
 
-// The row is locked first, so that a log does not grow behind a deletion.
+// The row is locked first, so that a log does not grow behind a deletion. What was written and nobody heard of is written
+// again, with what has come since.
 const APPEND = `WITH grown AS (
     UPDATE responses SET usage = CASE WHEN $4::text IS NOT NULL AND status IN ('queued', 'in_progress') THEN $4 ELSE usage END
     WHERE id = $1 AND background AND NOT dead AND owner = $5 RETURNING id
-  ) INSERT INTO response_events (response_id, first, events) SELECT id, $2::bigint, $3 FROM grown ON CONFLICT (response_id, first) DO NOTHING`;
+  ) INSERT INTO response_events (response_id, first, events) SELECT id, $2::bigint, $3 FROM grown ON CONFLICT (response_id, first) DO UPDATE SET events = excluded.events`;
 
 export class ResponseWrites {
   readonly #saving = new Map<string, Promise<unknown>>();

@@ -1,0 +1,48 @@
+// What goes wrong in a round, by its seed: one of the five programs is killed in turn, and ways between them fail.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Random } from '../support/random.js';
+import type { Way } from '../support/tcp-proxy.js';
+import { COUNT, type Service } from './service.js';
+
+const WAYS: readonly (Way | 'reset')[] = ['cut', 'held', 'deaf', 'slow', 'reset'];
+const ENGINES = ['state', 'counters'] as const;
+
+/** As long as a way fails: longer than servers wait for the counters, shorter than for the database (service.ts). */
+const LONGEST_MS = 1_500;
+
+export interface Planned { what: string; after: number; act(service: Service): Promise<void> | void }
+
+/** Of round `round`, in which clients do so much; `after`: how much of that comes before it. */
+export function planOf(round: number, random: Random, acts: number): Planned[] {
+  const plan: Planned[] = [];
+  const killed = round % (COUNT + 2);
+  const at = (): number => Math.floor(acts / 10) + random.below(acts / 2);
+  if (killed < COUNT) plan.push({ what: `process ${killed} is killed`, after: at(), act: (service) => service.kill(killed) });
+  if (killed === COUNT) {
+    const forMs = random.below(2) * 600;
+    plan.push({ what: `PostgreSQL is killed for ${forMs} ms`, after: at(), act: async ({ postgres }) => { await postgres.crash(); await sleep(forMs); await postgres.start(); } });
+  }
+  if (killed === COUNT + 1) {
+    const forMs = random.below(2) * 600;
+    plan.push({ what: `Redis is killed for ${forMs} ms`, after: at(), act: async ({ redis }) => { await redis.kill(); await sleep(forMs); await redis.start(); } });
+  }
+  for (let more = 1 + random.below(2); more > 0; more--) {
+    const [process, way, ms] = [random.below(COUNT), random.pick(WAYS), 100 + random.below(LONGEST_MS)];
+    // Who has the last word on what was counted must not be gone together with the counters.
+    const engine = killed === COUNT + 1 ? 'state' : random.pick(ENGINES);
+    if (process === killed) continue;
+    plan.push({
+      what: `process ${process} to its ${engine}: ${way}${way === 'reset' ? '' : ` for ${ms} ms`}`, after: at(),
+      act: async (service) => {
+        const proxy = service.ways(process)[engine];
+        if (way === 'reset') return proxy.reset();
+        proxy.set(way, 120);
+        await sleep(ms);
+        // What was asked and done meanwhile, nobody hears of.
+        if (way === 'held' || way === 'deaf') proxy.reset();
+        proxy.set('through');
+      },
+    });
+  }
+  return plan;
+}

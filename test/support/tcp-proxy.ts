@@ -1,0 +1,78 @@
+// A way for TCP between two programs of a test that goes wrong when it is told to. Within a connection bytes keep their order;
+// connections that are slow overtake one another.
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/**
+ * `cut`: connections are reset, and new ones as well. `held`: they stay and carry nothing, nor word of an end. `deaf`: what is
+ * asked arrives, the answers do not. `slow`: each piece comes late, by up to `slowMs`.
+ */
+export type Way = 'through' | 'cut' | 'held' | 'deaf' | 'slow';
+
+export interface TcpProxy {
+  readonly port: number;
+  set(way: Way, slowMs?: number): void;
+  /** Cuts the connections there are; new ones are carried as before. */
+  reset(): void;
+  close(): Promise<void>;
+}
+
+export async function startTcpProxy(target: number): Promise<TcpProxy> {
+  let way: Way = 'through';
+  let slowMs = 0;
+  const changes = new Set<() => void>();
+  const sockets = new Set<Socket>();
+  const changed = (): Promise<void> => new Promise((resolve) => { changes.add(resolve); });
+  const isHeld = (answers: boolean): boolean => way === 'held' || (way === 'deaf' && answers);
+
+  /** Until something can be carried. */
+  async function passage(answers: boolean): Promise<void> {
+    if (way === 'slow') await sleep(Math.random() * slowMs);
+    while (isHeld(answers)) await changed();
+  }
+
+  function carry(from: Socket, to: Socket, answers: boolean): void {
+    let before: Promise<unknown> = Promise.resolve();
+    const then = (act: () => unknown): void => { before = before.then(() => passage(answers)).then(act, () => undefined); };
+    from.on('data', (piece: Buffer) => {
+      from.pause();
+      then(async () => {
+        if (!to.destroyed && !to.write(piece)) await Promise.race([once(to, 'drain'), once(to, 'close')]).catch(() => undefined);
+        from.resume();
+      });
+    });
+    from.on('end', () => then(() => to.end()));
+    from.on('close', () => then(() => to.destroy()));
+    from.on('error', () => undefined);
+  }
+
+  const server = createServer({ allowHalfOpen: true }, (client) => {
+    if (way === 'cut') return void client.on('error', () => undefined).resetAndDestroy();
+    const engine = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true });
+    for (const socket of [client, engine]) {
+      socket.setNoDelay(true);
+      sockets.add(socket.on('close', () => sockets.delete(socket)));
+    }
+    carry(client, engine, false);
+    carry(engine, client, true);
+  });
+  const cut = (): void => { for (const socket of sockets) socket.resetAndDestroy(); };
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    port: (server.address() as AddressInfo).port,
+    set(next, ms = 0) {
+      [way, slowMs] = [next, ms];
+      if (way === 'cut') cut();
+      for (const wake of [...changes]) wake();
+      changes.clear();
+    },
+    reset: cut,
+    async close() {
+      cut();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
