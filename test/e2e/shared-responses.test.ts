@@ -10,6 +10,7 @@ import OpenAI from 'openai';
 import t from 'tap';
 import { said, startScripted } from '../support/script-model.js';
 import { startRedis, withoutRedis } from '../support/redis.js';
+import { dashboardClient } from '../support/dashboard-client.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { events } from '../support/wire.js';
@@ -26,8 +27,8 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-const start = (more: string[] = []): Promise<Monolith> => startScripted({ models: [model], args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '2000', '--engine-drain-ms', '100', '--responses-retention-days', '30', ...more] });
-const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+const start = (more: string[] = []): Promise<Monolith> => startScripted({ models: [model], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' }, args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '2000', '--engine-drain-ms', '100', '--responses-retention-days', '30', ...more] });
+const clientOf = ({ url, key }: Pick<Monolith, 'url' | 'key'>): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 const a = await start();
 t.teardown(() => a.stop());
 const b = await start(['--http-threads', '2']);
@@ -74,6 +75,11 @@ t.test('a background response is followed from the other, from any event on', as
 t.test('cancelled from the other within a second', async (t) => {
   const { id } = await one.responses.create(ENDLESS);
   t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
+  await dashboardClient(b.url).signUp({ email: 'owner@example.com' });   // who gets the organization of the servers' own key
+  const stranger = dashboardClient(b.url);
+  const { organization } = await stranger.signUp({ email: 'stranger@example.com' });
+  const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, { name: 'k' });
+  for (const { url } of [a, b]) t.equal(await refusal(clientOf({ url, key: secret }).responses.cancel(id)), '404 response_not_found', 'unknown to another organization, wherever it runs');
   const following = collect(await other.responses.retrieve(id, { stream: true }));
   await sleep(100);
   const begun = performance.now();

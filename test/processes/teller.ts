@@ -26,7 +26,6 @@ export async function startTeller(note: (generation: Generation) => void): Promi
     note(generation);
     // Who is cut off, or killed, has left: the place may be given to another from here on.
     const over = (): void => { generation.to = Math.min(generation.to, performance.now()); };
-    request.socket.on('close', over);
     response.on('close', over);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const pieces = answerTo(prompt).split(/(?= )/);

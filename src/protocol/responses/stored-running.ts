@@ -2,12 +2,13 @@
 // why that cannot be, rather than that it does not exist. Event-loop thread only; other threads are asked.
 
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
+import type { ResponseRecord } from '../../storage/response-store.js';
 
 export class RunningResponses {
   readonly #organizations = new Map<string, string>();   // by response id
 
-  constructor(private readonly bus: ThreadBus = new LocalBus(), background: { find(id: string): unknown } = { find: () => null }) {
-    bus.on('response.running', ({ organizationId, id }) => this.has(organizationId, id) || background.find(id) !== null);
+  constructor(private readonly bus: ThreadBus = new LocalBus(), background: { find(id: string): { queued: Pick<ResponseRecord, 'organizationId'> } | null } = { find: () => null }) {
+    bus.on('response.running', ({ organizationId, id }) => this.has(organizationId, id) || background.find(id)?.queued.organizationId === organizationId);
   }
 
   /** Until `ended` resolves. */
