@@ -14,7 +14,7 @@
 // no log.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiError, apiError } from '../../errors.js';
+import { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
@@ -27,6 +27,7 @@ import type { Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../caller.js';
 import type { EventDialect } from './encode-items.js';
+import { endNotStored } from './cancel.js';
 import type { CreateGeneration } from './parse.js';
 import { isTerminal, terminalEvents } from './replay.js';
 import type { ResponseResource } from './resource.js';
@@ -59,7 +60,7 @@ export class BackgroundResponses {
   constructor(private readonly responses: ResponseStore, private readonly telemetry: Telemetry, private readonly bus: ThreadBus = new LocalBus()) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
-      await run?.cancel();
+      await run?.cancel().catch(() => undefined);   // whoever asks sees in storage that it has not ended
       return run !== null;
     });
   }
@@ -74,7 +75,7 @@ export class BackgroundResponses {
     while (this.#runs.size > 0) await Promise.all([...this.#runs.values()].map(({ finished }) => finished));
   }
 
-  /** Stops the response on whichever thread it runs; resolves when it is stored as it ended. False if it runs nowhere. */
+  /** Stops the response on whichever thread it runs; resolves when it is stored as it ended, or, on another thread, cannot be. False if it runs nowhere. */
   async cancel(id: string): Promise<boolean> {
     const run = this.find(id);
     if (run === null) return (await this.bus.ask('response.cancel', { id }, CANCEL_MS)).includes(true);
@@ -228,7 +229,7 @@ export class BackgroundRun implements EventSource {
       this.#wakeRetry();
       await tried;
     }
-    if (!this.#isStored) throw apiError('maintenance', 'The server cannot store responses at the moment.');
+    if (!this.#isStored) throw endNotStored();
     await this.finished;
     return end?.record ?? this.queued;
   }
@@ -363,7 +364,8 @@ export class BackgroundRun implements EventSource {
     for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
       try {
         const stored = await this.responses.head(record.organizationId, record.id);
-        if (stored !== null && isUnfinished(stored.status)) await this.responses.save(record);
+        // Of one whose time is over meanwhile nothing can be read, but the next start would still find it unfinished.
+        if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
         if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS;   // for its log
         return;

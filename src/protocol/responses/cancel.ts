@@ -7,7 +7,12 @@ export function notCancellable(): ApiError {
   return apiError('response_not_cancellable', 'Only background responses can be cancelled; any other ends when its connection is closed.', 'response_id');
 }
 
-/** The response as it ended, now or before. Throws ApiError 422 response_not_cancellable. */
+/** Its end is stored as soon as there is room: see BackgroundRun. */
+export function endNotStored(): ApiError {
+  return apiError('maintenance', 'The server cannot store responses at the moment.');
+}
+
+/** The response as it ended, now or before. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
 export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: StoredResponse): Promise<StoredResponse> {
   if (!isUnfinished(record.status)) return record;
   const run = background.find(record.id);
@@ -15,5 +20,6 @@ export async function cancelResponse(responses: ResponseStore, background: Backg
   const stopped = await background.cancel(record.id);
   const now = await responses.get(record.organizationId, record.id);
   if (!stopped && (now === null || isUnfinished(now.status))) throw notCancellable();
+  if (now !== null && isUnfinished(now.status)) throw endNotStored();
   return now ?? record;
 }

@@ -192,7 +192,7 @@ export class World {
         for (const thread of this.#process?.threads ?? []) if (thread !== null) await time.as(thread.owner, () => { for (const listener of thread.listeners) listener(organization.id); });
         return;
       case 'full':
-        this.#disk.fullUntil = time.now + draws.below(draws.below(3) === 0 ? 20_000 : 300) * MS;
+        this.#disk.fullUntil = time.now + draws.below(draws.below(3) === 0 ? (draws.below(4) === 0 ? 120_000 : 20_000) : 300) * MS;   // also longer than anybody waits for it
         this.#disk.fullShare = draws.below(2) === 0 ? 1 : 0.3;
         return;
       case 'slow':
@@ -278,6 +278,8 @@ export class World {
     if (known !== null) {
       if (status === 404 && code === 'response_not_found') this.#responses.missed(known, organization.id);
       else if (status === 200 && kind !== 'follow') this.#responses.found(known, organization.id, asked.since);
+      const isGenerated = (): boolean => this.#answering().some(({ background }) => background.find(known.id) !== null);
+      if (kind === 'cancel' && code === 'response_not_cancellable' && known.background && this.#disk.slowUs < SECOND && isGenerated()) this.#violated(`${known.id} is said not to be cancellable, and is being generated`);
       if (status === 200 && kind === 'delete') {
         known.deleted = true;
       } else if (status === 200 && (kind === 'get' || kind === 'cancel')) {
