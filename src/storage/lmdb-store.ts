@@ -11,6 +11,7 @@ import { checkHead, DamagedFile } from './database-file.js';
 import { indexByOrganization } from './lmdb/response-tables.js';
 import { splitInputs } from './lmdb/response-rows.js';
 import { Writes } from './lmdb-writes.js';
+import { ensureDatabase } from './new-database.js';
 import { StorageError, TABLES } from './store.js';
 import { keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from './store.js';
@@ -34,6 +35,8 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
 // Address space, not memory or disk: LMDB's file grows as needed up to this.
 const MAP_BYTES = 64 * 1024 ** 3;
 
+const OPTIONS = { maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false };
+
 // What a new database takes, with some to spare: LMDB maps its table of readers, and a page of that which the disk
 // has no room for would end the process.
 const ROOM_BYTES = 1024 ** 2;
@@ -43,7 +46,7 @@ export const databasePath = (dataDir: string): string => join(dataDir, 'db', 'da
 
 /** Opens or creates the database in `dataDir`. Throws StorageError. */
 export async function openStore(dataDir: string): Promise<OpenedStore> {
-  const root = openEnvironment(dataDir);
+  const root = await openEnvironment(dataDir);
   let store: LmdbStore;
   try {
     store = new LmdbStore(root);
@@ -61,15 +64,21 @@ export async function openStore(dataDir: string): Promise<OpenedStore> {
 }
 
 /** LMDB's own handle; tables are neither made nor brought up to date. Throws StorageError. */
-export function openEnvironment(dataDir: string): RootDatabase {
+async function openEnvironment(dataDir: string): Promise<RootDatabase> {
   try {
-    mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
-    if (!existsSync(databasePath(dataDir)) || !existsSync(join(dataDir, 'db', 'lock.mdb'))) probe(join(dataDir, 'db'));
-    if (existsSync(databasePath(dataDir))) checkHead(databasePath(dataDir));
-    return open({ path: join(dataDir, 'db'), maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false });
+    await makeDatabase(dataDir);
+    checkHead(databasePath(dataDir));
+    return open({ path: join(dataDir, 'db'), ...OPTIONS });
   } catch (error) {
     throw unusable(dataDir, error);
   }
+}
+
+/** Has the file be there, with no table in it yet, if it is not. Throws what the file system and LMDB say. */
+export async function makeDatabase(dataDir: string): Promise<void> {
+  mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
+  if (!existsSync(databasePath(dataDir)) || !existsSync(join(dataDir, 'db', 'lock.mdb'))) probe(join(dataDir, 'db'));
+  await ensureDatabase(databasePath(dataDir), OPTIONS);
 }
 
 /** Throws StorageError if the folder takes nothing more: what a server is told at its start, not with its first request. */

@@ -5,7 +5,7 @@ import { killRounds } from '../kills/rounds.js';
 
 t.setTimeout(600_000);     // for a busy machine
 
-const ROUNDS = 4;
+const ROUNDS = 3;
 
 t.test('killed while clients stream, store, delete, and make keys', async (t) => {
   const seed = Math.floor(Math.random() * 1_000_000);

@@ -1,18 +1,22 @@
 // A process that does one thing after the other to a store of responses, and prints what was acknowledged: for runs in
-// which the disk fails at one of its writes. Argument: data folder. Lines: "saved ID PREVIOUS", "deleting ID", "deleted ID",
+// which the disk fails at one of its writes. Argument: data folder. Lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted ID",
 // "refused". What is in a response follows from its id (saver.ts); the ids follow from their numbers.
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
-import { openStore } from '../../src/storage/lmdb-store.js';
+import { makeDatabase, openStore } from '../../src/storage/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import { expected } from './saver.js';
 
 const ROUNDS = 6;
+/** Said when the file has its name; before that it is one in a folder beside, which nobody reads. */
+export const MADE = 'made';
 
 const idOf = (number: number): string => `resp_${createHash('sha256').update(`fault ${number}`).digest('hex').slice(0, 48)}`;
 
 if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   const say = (text: string): void => { writeSync(1, `${text}\n`); };
+  await makeDatabase(process.argv[2]);
+  say(MADE);
   const store = await openStore(process.argv[2]);
   const responses = openResponseStore(store, { retention_days: 30 });
   let previous: string | null = null;

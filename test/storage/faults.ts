@@ -28,7 +28,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
       stdio: ['ignore', 'pipe', 'pipe'],
       env: {
         ...process.env, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-        FAULT_FILE: '/db/data.mdb', FAULT_AT: String(at), FAULT_HOW: fault, FAULT_SEEN: seen, FAULT_SEED: String(seed),
+        FAULT_FILE: '/data.mdb', FAULT_AT: String(at), FAULT_HOW: fault, FAULT_SEEN: seen, FAULT_SEED: String(seed),
       },
     });
     let text = '';

@@ -7,6 +7,7 @@ import { dirname, join } from 'node:path';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { databasePath } from '../../src/storage/lmdb-store.js';
 import { randomFrom } from '../support/random.js';
+import { MADE } from './fault-saver.js';
 import { look } from './faults.js';
 
 const HEAD = 16;
@@ -38,7 +39,7 @@ export class Recorded {
         encoding: 'utf8',
         env: {
           ...process.env, LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-          FAULT_FILE: '/db/data.mdb', FAULT_HOW: 'record', FAULT_SEEN: trace, FAULT_BOOT: restarted ? 'another' : '',
+          FAULT_FILE: '/data.mdb', FAULT_HOW: 'record', FAULT_SEEN: trace, FAULT_BOOT: restarted ? 'another' : '',
         },
       });
       if (status !== 0) throw new Error(`what was to be recorded ended with ${status}: ${stderr.slice(0, 500)}`);
@@ -108,8 +109,10 @@ function read(trace: Buffer): Entry[] {
 export async function wrongAfter({ file, text }: Left): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-left-'));
   try {
-    mkdirSync(dirname(databasePath(folder)), { recursive: true });
-    if (file.length > 0) writeFileSync(databasePath(folder), file);
+    // Before it was made it had not its name yet, but that of what is made beside.
+    const path = text.startsWith(`${MADE}\n`) ? databasePath(folder) : join(dirname(databasePath(folder)), 'new-killed', 'data.mdb');
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, file);
     return await look(folder, text);
   } finally {
     rmSync(folder, { recursive: true, force: true });

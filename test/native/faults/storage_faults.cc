@@ -69,7 +69,7 @@ bool is_meant(int file) {
 // What the file had where something was written since the last sync.
 struct Undo {
   Undo* before;
-  int file;
+  int file;        // of its own: who wrote may close it before a sync
   off_t at;
   size_t n, had;   // bytes written; bytes that were there, which lie behind this
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
@@ -104,7 +104,7 @@ void note_write(int file, off_t at, size_t n) {
   if (is_durable(file)) return;   // it is there when the call returns
   auto* entry = static_cast<Undo*>(malloc(sizeof(Undo) + n));
   if (!entry) return;
-  entry->before = undo, entry->file = file, entry->at = at, entry->n = n;
+  entry->before = undo, entry->file = dup(file), entry->at = at, entry->n = n;
   const ssize_t had = pread(file, entry->bytes(), n, at);
   entry->had = had > 0 ? static_cast<size_t>(had) : 0;
   undo = entry;
@@ -113,6 +113,7 @@ void note_write(int file, off_t at, size_t n) {
 void forget_writes() {
   while (undo) {
     Undo* before = undo->before;
+    close(undo->file);
     free(undo);
     undo = before;
   }
