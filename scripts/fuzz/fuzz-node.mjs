@@ -107,11 +107,13 @@ if (minimize) {
     await judged(input);
     if (isNew(false) && !seeds.has(hash(input)) && (bytes += input.length) < MOST_CORPUS_BYTES) kept.push(input);
   }
-  for (const input of filesOf(committed)) if (readdirSync(committed).includes(`found-${hash(input)}`)) kept.push(input);
-  rmSync(committed, { recursive: true, force: true });
   mkdirSync(committed, { recursive: true });
-  for (const input of kept) writeFileSync(join(committed, hash(input)), input);
-  console.log(`${name}: ${kept.length} of ${begin.length} inputs kept, ${kept.reduce((sum, { length }) => sum + length, 0)} bytes`);
+  const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one));   // what has a name stays, under it
+  const alike = new Set(named.map((one) => hash(readFileSync(join(committed, one)))));
+  for (const one of readdirSync(committed)) if (!named.includes(one)) rmSync(join(committed, one));
+  for (const input of kept) if (!alike.has(hash(input))) writeFileSync(join(committed, hash(input)), input);
+  const files = filesOf(committed);
+  console.log(`${name}: ${files.length} of ${begin.length} inputs kept (${named.length} by name), ${files.reduce((sum, { length }) => sum + length, 0)} bytes`);
   process.exit(0);
 }
 

@@ -28,7 +28,7 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
     for (const char* keyword : {"anyOf", "oneOf"}) {
       const JsonId any = doc_.member(x, keyword);
       if (doc_.is(any, Kind::kArray) && !doc_.items(any).empty() &&
-          std::ranges::all_of(doc_.items(any), [&](JsonId one) { return exclude_each_other(one, y, depth + 1); }))
+          std::ranges::all_of(doc_.items(any), [&, y = y](JsonId one) { return exclude_each_other(one, y, depth + 1); }))
         return true;
     }
   }
