@@ -135,7 +135,7 @@ export const settings = {
   },
 
   state: {
-    url: setting(kind.nullable(kind.databaseUrl), null, 'A PostgreSQL database that several servers share: postgres://user:password@host:5432/name. Without it, everything is kept in the data folder by this one. Experimental: docs/processes.md says what is shared.', { alias: 'state', secret: true, shown: 'the data folder' }),
+    url: setting(kind.nullable(kind.databaseUrl), null, 'A PostgreSQL database that several servers share: postgres://user:password@host:5432/name. Without it, everything is kept in the data folder by this one. docs/processes.md says what is shared, what faults it was tried by and what nobody has tried.', { alias: 'state', secret: true, shown: 'the data folder' }),
     connections: setting(kind.integer(2, 1_000), 10, 'Connections to that database that each answering thread has at most, besides one for notifications.'),
     timeout_ms: setting(kind.integer(100, 600_000), 5_000, 'Longest wait for that database, for a connection and for one statement; then 503.'),
     away_s: setting(kind.integer(0, 86_400), 60, 'Seconds that API keys which are known go on while that database is away; others get 503 meanwhile.'),
