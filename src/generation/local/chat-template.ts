@@ -55,7 +55,8 @@ export class ChatTemplate {
     try {
       this.#program = parseTemplate(source);
     } catch (error) {
-      throw new TemplateError(`chat template does not parse: ${reasonOf(error)}`);
+      // Where a template ends within a tag, the parser falls over the missing rest.
+      throw new TemplateError(`chat template does not parse: ${error instanceof TypeError ? 'it ends too early, or a tag is malformed' : reasonOf(error)}`);
     }
     this.#effortSwitches = source.includes('reasoning_effort') && /['"]no_think['"]/.test(source);
     const globals: Record<string, unknown> = {

@@ -192,7 +192,7 @@ export class World {
         for (const thread of this.#process?.threads ?? []) if (thread !== null) await time.as(thread.owner, () => { for (const listener of thread.listeners) listener(organization.id); });
         return;
       case 'full':
-        this.#disk.fullUntil = time.now + draws.below(draws.below(3) === 0 ? (draws.below(4) === 0 ? 120_000 : 20_000) : 300) * MS;   // also longer than anybody waits for it
+        this.#disk.fullUntil = time.now + draws.below(draws.below(3) === 0 ? 20_000 : 300) * MS;
         this.#disk.fullShare = draws.below(2) === 0 ? 1 : 0.3;
         return;
       case 'slow':
