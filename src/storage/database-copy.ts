@@ -2,7 +2,7 @@
 // LMDB itself does with a file runs in a process of its own: it maps files, and a damaged one would end this process.
 
 import { spawn } from 'node:child_process';
-import { chmodSync, closeSync, copyFileSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { lockDataDir, lockPath } from './data-dir-lock.js';
@@ -10,6 +10,7 @@ import { checkHead, DamagedFile } from './database-file.js';
 import type { Figures } from './database-file.js';
 import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
 import { StorageError } from './store.js';
+import { syncPath } from './sync-path.js';
 
 /** What a whole file has. `schema`: version of what its tables hold; null if they are not ours. */
 export interface Checked extends Figures { schema: number | null }
@@ -83,25 +84,16 @@ function keep(file: string, dataDir: string): string {
   } catch {
     copyFileSync(file, join(folder, 'data.mdb'));   // a file system without links
   }
-  sync(folder);
+  syncPath(folder);
   return folder;
 }
 
 /** On disk, under its name, and for nobody else's eyes. */
 function putInPlace(file: string, target: string): void {
   chmodSync(file, 0o600);
-  sync(file);
+  syncPath(file);
   renameSync(file, target);
-  sync(dirname(target));
-}
-
-function sync(path: string): void {
-  const descriptor = openSync(path, 'r');
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
+  syncPath(dirname(target));
 }
 
 function fileAt(path: string): string {

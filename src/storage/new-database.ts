@@ -2,10 +2,11 @@
 // has that name was whole once, and one that is empty or cut off has been damaged since, however a first start ended.
 // Several processes may do so at once (a server and the command line): the first to give the name is taken by all.
 
-import { closeSync, existsSync, fsyncSync, linkSync, mkdtempSync, openSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, linkSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { open } from 'lmdb';
 import type { RootDatabaseOptionsWithPath } from 'lmdb';
+import { syncPath } from './sync-path.js';
 
 const MAKING = 'new-';
 
@@ -17,7 +18,7 @@ export async function ensureDatabase(file: string, options: Omit<RootDatabaseOpt
     try {
       making = mkdtempSync(join(folder, MAKING));
       await open({ ...options, path: making }).close();
-      sync(join(making, basename(file)));
+      syncPath(join(making, basename(file)));
       giveName(join(making, basename(file)), file);
       // With the file its folder, and the data folder where that is new too.
       for (const above of [folder, dirname(folder), dirname(dirname(folder))]) syncFolder(above);
@@ -45,19 +46,10 @@ function giveName(made: string, file: string): void {
   }
 }
 
-function sync(path: string): void {
-  const descriptor = openSync(path, 'r');
-  try {
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
 /** Those above may not be readable, and some file systems sync no folders. */
 function syncFolder(path: string): void {
   try {
-    sync(path);
+    syncPath(path);
   } catch (error) {
     if (!['EACCES', 'EPERM', 'EINVAL', 'ENOTSUP', 'EOPNOTSUPP'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
   }

@@ -14,7 +14,7 @@
 // no log.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ApiError } from '../../errors.js';
+import { ApiError, apiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
@@ -27,7 +27,6 @@ import type { Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../caller.js';
 import type { EventDialect } from './encode-items.js';
-import { endNotStored } from './cancel.js';
 import type { CreateGeneration } from './parse.js';
 import { isTerminal, terminalEvents } from './replay.js';
 import type { ResponseResource } from './resource.js';
@@ -52,6 +51,11 @@ const CANCEL_PATIENCE_MS = 2_000;
 const KEPT_EVENTS = 20_000;
 
 const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
+
+/** Its end is stored as soon as there is room: see BackgroundRun. */
+export function endNotStored(): ApiError {
+  return apiError('maintenance', 'The server cannot store responses at the moment.');
+}
 
 export class BackgroundResponses {
   readonly #runs = new Map<string, BackgroundRun>();

@@ -1,15 +1,10 @@
 // POST /v1/responses/{id}/cancel: stops a background response and keeps what there is of it.
 import { apiError, type ApiError } from '../../errors.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
-import type { BackgroundResponses } from './background.js';
+import { endNotStored, type BackgroundResponses } from './background.js';
 
 export function notCancellable(): ApiError {
   return apiError('response_not_cancellable', 'Only background responses can be cancelled; any other ends when its connection is closed.', 'response_id');
-}
-
-/** Its end is stored as soon as there is room: see BackgroundRun. */
-export function endNotStored(): ApiError {
-  return apiError('maintenance', 'The server cannot store responses at the moment.');
 }
 
 /** The response as it ended, now or before. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
