@@ -172,6 +172,7 @@ TEST(llava_16_chooses_grids_and_cuts_padding_off_as_its_makers_do) {
   CHECK((llava_kept({600, 300}, {48, 24}) == PictureSize{48, 24}));
   CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));          // 7 * (49 / 49)
   CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));     // 21 * (42 / 98) = 9: of 33 lines 32 go
+  CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));       // 15 lines, but for the last bit
   CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));      // less than a line
 }
 
