@@ -21,6 +21,7 @@ const USAGE = `npm run bench -- victim --model FILE [options]
   --prompt N       tokens of the long prompt (default 1500)
   --vision FILE    its vision file: the other request has a picture instead, one that was never seen
   --picture WxH    of so many pixels (default 1792x1344: 12 tiles of 448 where a model cuts pictures so)
+  --context N      tokens of the context; a steady answer ends there, and another begins (default 4096)
   --max-batch-tokens N   tokens per step (default 256)
   --step-ms LIST   settings of engine.step_ms to compare (default 0,250)
   --repeats N      long prompts per setting (default 3)
@@ -29,7 +30,7 @@ const USAGE = `npm run bench -- victim --model FILE [options]
 
 export async function victimBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, prompt: text, 'max-batch-tokens': text, 'step-ms': text, repeats: text, json: text, vision: text, picture: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, prompt: text, 'max-batch-tokens': text, 'step-ms': text, repeats: text, json: text, vision: text, picture: text, context: text, help: { type: 'boolean' } } });
   if (values.help === true || values.model === undefined) {
     process.stdout.write(USAGE);
     return;
@@ -38,12 +39,13 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
   const streams = Number(values.streams ?? 1);
   const maxBatchTokens = Number(values['max-batch-tokens'] ?? benchLoadOptions.maxBatchTokens);
   const repeats = Number(values.repeats ?? 3);
+  const context = Number(values.context ?? 4_096);
   const { vision } = values;
   const size = sizeOf(values.picture ?? '1792x1344');
   const results = [];
   process.stdout.write(`${'step_ms'.padEnd(10)}${'alone p50'.padStart(12)}${'p50'.padStart(10)}${'p99'.padStart(10)}${'max'.padStart(10)}${'prompt took'.padStart(14)}   ms between tokens\n`);
   for (const stepMs of (values['step-ms'] ?? '0,250').split(',').map(Number)) {
-    const engine = new Engine(await loadAddon().load(`${values.model}#${stepMs}`, values.model, { ...benchLoadOptions, stepMs, maxBatchTokens, maxContext: CONTEXT, ...(vision === undefined ? {} : { visionPath: vision }) }, () => undefined));
+    const engine = new Engine(await loadAddon().load(`${values.model}#${stepMs}`, values.model, { ...benchLoadOptions, stepMs, maxBatchTokens, maxContext: context, ...(vision === undefined ? {} : { visionPath: vision }) }, () => undefined));
     try {
       const other = vision === undefined ? () => submission(engine, prompt, 1) : await seeing(engine, size);
       const result = { stepMs, ...(await measure(engine, streams, other, repeats)) };
@@ -58,7 +60,6 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'victim', commit: commit(), at: new Date().toISOString(), machine: machine(), model: values.model, streams, ...(vision === undefined ? { prompt } : { vision, picture: size }), maxBatchTokens, repeats, results }, null, 2)}\n`);
 }
 
-const CONTEXT = 4_096;
 const ALONE_MS = 1_500;
 
 interface Size { readonly width: number; readonly height: number }
@@ -114,7 +115,7 @@ async function measureBeside(steady: readonly SteadyAnswers[], gaps: number[], e
   const sorted = [...gaps].sort((a, b) => a - b);
   // Null: no gap ended meanwhile.
   const at = (share: number): number | null => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
-  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null, promptMs: spreadOf(prompts) };
+  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null, promptMs: spreadOf(prompts), answers: steady.reduce((sum, { begun }) => sum + begun, 0) };
 }
 
 /** One answer after another: a small model comes to the end of its context, or of its answer, long before the measurement. A gap is
@@ -124,11 +125,14 @@ class SteadyAnswers {
   #last: number | null = null;
   #arrived = 0;
   #stopped = false;
+  #begun = 0;
   #failure: string | null = null;
 
   constructor(private readonly engine: Engine, private readonly onGap: (ms: number) => void) {
     this.#next();
   }
+
+  get begun(): number { return this.#begun; }
 
   stop(): void {
     this.#stopped = true;
@@ -142,6 +146,7 @@ class SteadyAnswers {
 
   #next(): void {
     if (this.#stopped) return;
+    this.#begun++;
     // Tokens as such: those of a model that has learnt nothing are often no text for long, and then none is told of as text.
     this.#handle = this.engine.generate({ ...submission(this.engine, 16, this.engine.maxContext - 32), returnTokens: true }, (event) => {
       if (event.type === 'failed') this.#failure = event.message;

@@ -9,7 +9,8 @@
 //     u8  section    0 content, 1 reasoning, 2 tool call (kText); FinishReason (kFinished); FailureCode (kFailed)
 //     u8  flags      kText: bit 0 = logprobs follow
 //
-//   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms           once per request
+//   kStarted    u32 prompt_tokens, u32 cached_tokens, f32 queue_ms, f32 tower_ms          once per request:
+//               how long it waited, and without that how long the vision tower computed its images
 //   kText       u32 n_tokens  generated tokens whose text begins in this piece, or was line breaks left out
 //                             before it (0 when only held-back text is let go)
 //               u32 n_bytes   then that many bytes of whole UTF-8 characters, padded to 4

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,25 @@ struct RowPosition {
   bool operator==(const RowPosition&) const = default;
 };
 
+// Rows of one piece that the tower sees in several views of the same size, one below the other: the whole picture, then its
+// tiles row by row (LLaVA 1.6, as its makers do it). The whole picture's rows come first; then, across all tiles, those that
+// show the picture and not what is padded around it, row by row, each row with a vector behind it.
+struct TiledRows {
+  int columns = 0, rows = 0;              // of tiles; 0 x 0: there are none, and one vector stands behind the whole picture's rows
+  int left = 0, top = 0;                  // of the rows of embeddings of all tiles, the first that count
+  int grid_columns = 0, grid_rows = 1;    // how many do
+  int n_views() const { return 1 + columns * rows; }
+  int n_rows() const { return grid_rows * (grid_columns + 1); }   // behind the whole picture's
+};
+
 struct ImagePiece {
   PiecePart part = PiecePart::kImage;
   int row = 0, column = 0;        // of a tile, from 1; else 0
-  int width = 0, height = 0;      // pixels that the tower is given
+  int width = 0, height = 0;      // pixels that the tower is given, of all views
   std::vector<std::string> before;   // tokens in front of its rows, by name ("\n" and "\n\n" among them)
   int n_rows = 0;                 // of embeddings
   int grid_rows = 0, grid_columns = 0;   // of those, where `mrope`
+  std::optional<TiledRows> tiled = {};   // absent: it is one view
   bool mrope = false;             // positions are three numbers (below); else they count on, one a row
   bool bidirectional = false;     // its rows see one another; else each sees what stands before it
 

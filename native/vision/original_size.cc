@@ -78,4 +78,34 @@ PictureSize clip_size(PictureSize picture, int side) {
                                          : PictureSize{other(picture.width, picture.height), side};
 }
 
+PictureSize llava_candidate(PictureSize picture, std::span<const std::pair<int, int>> candidates) {
+  PictureSize best;
+  int64_t most = 0, least_wasted = INT64_MAX;
+  const double w = picture.width, h = picture.height;
+  for (const auto& [width, height] : candidates) {
+    const double scale = std::min(width / w, height / h);
+    const int64_t survives = std::min(static_cast<int64_t>(w * scale) * static_cast<int64_t>(h * scale), picture.pixels());
+    const int64_t wasted = int64_t{width} * height - survives;
+    if (survives < most || (survives == most && wasted >= least_wasted)) continue;
+    best = {width, height};
+    most = survives;
+    least_wasted = wasted;
+  }
+  return best;
+}
+
+PictureSize llava_scaled(PictureSize picture, PictureSize place) {
+  const double by_width = static_cast<double>(place.width) / picture.width, by_height = static_cast<double>(place.height) / picture.height;
+  if (by_width < by_height) return {place.width, std::clamp(static_cast<int>(std::ceil(picture.height * by_width)), 1, place.height)};
+  return {std::clamp(static_cast<int>(std::ceil(picture.width * by_height)), 1, place.width), place.height};
+}
+
+PictureSize llava_kept(PictureSize picture, PictureSize grid) {
+  const double w = picture.width, h = picture.height;
+  // What is short of a whole number by less than 5e-8 is one: the makers' program rounds to seven places first.
+  const auto cut = [](double own, int all) { return all - (all - std::min(all, static_cast<int>(own + 5e-8))) / 2 * 2; };
+  if (w / h > static_cast<double>(grid.width) / grid.height) return {grid.width, cut(h * (grid.width / w), grid.height)};
+  return {cut(w * (grid.height / h), grid.width), grid.height};
+}
+
 }  // namespace monolith

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <utility>
 
 #include "vision/picture_size.h"
 
@@ -25,5 +27,14 @@ PictureSize kimi_size(PictureSize picture, int patch, int64_t most);
 PictureSize kimi_padded(PictureSize scaled, int factor);
 // CLIP: the shorter side scaled to `side`.
 PictureSize clip_size(PictureSize picture, int side);
+
+// LLaVA 1.6. Of the candidates (width, height) the one in which most of the picture's pixels survive; of equals the one that wastes
+// least, of these the first.
+PictureSize llava_candidate(PictureSize picture, std::span<const std::pair<int, int>> candidates);
+// What the picture is scaled to within `place`, its shape kept: the middle of it, black around.
+PictureSize llava_scaled(PictureSize picture, PictureSize place);
+// Of `grid` rows of embeddings that stand for such a place: how many are the picture's. The others are cut off in equal numbers on
+// two opposite sides; none is left of a picture too narrow to fill half of one.
+PictureSize llava_kept(PictureSize picture, PictureSize grid);
 
 }  // namespace monolith

@@ -98,6 +98,10 @@ class Planner {
         break;
       }
       case Projector::kMlp:
+        if (params_.ends_rows) {
+          in_views(tiles ? llava_candidate(picture_, params_.candidates) : PictureSize{});
+          break;
+        }
         if (clip_size(picture_, size).pixels() > params_.bounds.max_source_pixels) return too_narrow();
         single({size, size});
         break;
@@ -140,6 +144,28 @@ class Planner {
   void single(PictureSize size) {
     plan_.columns = plan_.rows = 1;
     plan_.pieces.push_back(piece(PiecePart::kImage, size));
+  }
+
+  // The whole picture and tiles of `all` in one piece; 0 x 0: no tiles.
+  void in_views(PictureSize all) {
+    const int size = params_.image_size, side = params_.side_patches();
+    TiledRows tiled{.columns = all.width / size, .rows = all.height / size};
+    if (all.pixels() > 0) {
+      const PictureSize grid{tiled.columns * side, tiled.rows * side}, kept = llava_kept(picture_, grid);
+      tiled.left = (grid.width - kept.width) / 2;
+      tiled.top = (grid.height - kept.height) / 2;
+      tiled.grid_columns = kept.width;
+      tiled.grid_rows = kept.height;
+    }
+    plan_.columns = tiled.columns;
+    plan_.rows = tiled.rows;
+    plan_.resized_width = all.width;
+    plan_.resized_height = all.height;
+    ImagePiece one = piece(PiecePart::kImage, {size, size});
+    one.height = size * tiled.n_views();
+    one.n_rows += tiled.n_rows();
+    one.tiled = tiled;
+    plan_.pieces.push_back(std::move(one));
   }
 
   void overview(PictureSize size) {

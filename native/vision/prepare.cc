@@ -20,16 +20,21 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(params.file.low);
   hash.add_number(static_cast<uint64_t>(piece.width));
   hash.add_number(static_cast<uint64_t>(piece.height));
+  // The same bytes may be more or less of them padding.
+  if (const auto& tiled = piece.tiled)
+    for (const int number : {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
+      hash.add_number(static_cast<uint64_t>(number));
   hash.add(std::as_bytes(std::span(piece.pixels)));
   return hash.content();
 }
 
-std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_width, const ImagePiece& piece) {
-  std::vector<uint8_t> tile(static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3);
-  const int64_t row_bytes = int64_t{3} * piece.width;
-  for (int64_t y = 0; y < piece.height; ++y) {
-    const int64_t from = (piece.row - 1) * int64_t{piece.height} + y;
-    std::copy_n(picture.data() + (from * picture_width + int64_t{piece.column - 1} * piece.width) * 3, row_bytes,
+// `row` and `column` from 1.
+std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_width, PictureSize size, int row, int column) {
+  std::vector<uint8_t> tile(static_cast<size_t>(size.pixels()) * 3);
+  const int64_t row_bytes = int64_t{3} * size.width;
+  for (int64_t y = 0; y < size.height; ++y) {
+    const int64_t from = (row - 1) * int64_t{size.height} + y;
+    std::copy_n(picture.data() + (from * picture_width + int64_t{column - 1} * size.width) * 3, row_bytes,
                 tile.data() + y * row_bytes);
   }
   return tile;
@@ -52,9 +57,28 @@ class Resizing {
   std::vector<uint8_t> for_tiles(PictureSize all) const {
     constexpr uint8_t kBlack[3] = {0, 0, 0};
     if (!params_.original()) return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, all, kBlack);
+    if (projector() == Projector::kMlp) {
+      const PictureSize scaled = llava_scaled(size_, all);
+      return placed(resample(original_filter(), pixels_, size_, scaled), scaled, all, (all.width - scaled.width) / 2, (all.height - scaled.height) / 2);
+    }
     if (projector() != Projector::kIdefics3) return resample(original_filter(), pixels_, size_, all);
     const PictureSize scaled = idefics_size(size_, params_.longer_side);   // once by its shape, once to whole tiles
     return resample(original_filter(), resample(original_filter(), pixels_, size_, scaled).data(), scaled, all);
+  }
+
+  // The whole picture and the tiles of `all`, one below the other.
+  std::vector<uint8_t> views(const TiledRows& tiled, PictureSize all) const {
+    const int side = params_.image_size;
+    std::vector<uint8_t> out = resample(original_filter(), pixels_, size_, {side, side});
+    if (tiled.n_views() == 1) return out;
+    out.reserve(out.size() * static_cast<size_t>(tiled.n_views()));
+    const std::vector<uint8_t> picture = for_tiles(all);
+    for (int row = 1; row <= tiled.rows; ++row)
+      for (int column = 1; column <= tiled.columns; ++column) {
+        const std::vector<uint8_t> tile = tile_of(picture, all.width, {side, side}, row, column);
+        out.insert(out.end(), tile.begin(), tile.end());
+      }
+    return out;
   }
 
   // `scaled`: the plan's resized_width and resized_height.
@@ -109,11 +133,11 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
     std::vector<PreparedPiece> pieces;
     for (const ImagePiece& piece : plan.pieces) {
       const PictureSize place{piece.width, piece.height};
-      PreparedPiece& prepared = pieces.emplace_back(PreparedPiece{piece.width, piece.height, {}, {}});
+      PreparedPiece& prepared = pieces.emplace_back(PreparedPiece{piece.width, piece.height, {}, piece.tiled, {}});
       switch (piece.part) {
-        case PiecePart::kTile: prepared.pixels = tile_of(resized, plan.resized_width, piece); break;
+        case PiecePart::kTile: prepared.pixels = tile_of(resized, plan.resized_width, place, piece.row, piece.column); break;
         case PiecePart::kImage:
-          prepared.pixels = resizing.whole(place, scaled);
+          prepared.pixels = piece.tiled ? resizing.views(*piece.tiled, scaled) : resizing.whole(place, scaled);
           break;
         case PiecePart::kOverview:
           prepared.pixels = resizing.overview(place, resized, scaled);

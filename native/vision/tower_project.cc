@@ -69,11 +69,21 @@ void PieceRun::deepstack(int first, int count) {
   place(memory().result, first, count, (1 + deepstack_) * p.n_embd);
 }
 
+int64_t PieceRun::place_of(int square) const {
+  if (view_ == 0) return square + (params().breaks_rows ? square / grid_.square_columns() : 0);
+  const TiledRows& tiled = *piece_.tiled;
+  const int tile = view_ - 1, columns = grid_.square_columns();
+  const int row = tile / tiled.columns * grid_.square_rows() + square / columns - tiled.top;
+  const int column = tile % tiled.columns * columns + square % columns - tiled.left;
+  if (row < 0 || row >= tiled.grid_rows || column < 0 || column >= tiled.grid_columns) return -1;
+  return int64_t{grid_.square_rows()} * columns + int64_t{row} * (tiled.grid_columns + 1) + column;
+}
+
 void PieceRun::place(const float* rows, int first, int count, int64_t offset) {
   const VisionParams& p = params();
   for (int i = 0; i < count; ++i) {
-    const int64_t square = grid_.square(first + i);
-    const int64_t at = square + (p.breaks_rows ? square / grid_.square_columns() : 0);
+    const int64_t at = place_of(grid_.square(first + i));
+    if (at < 0) continue;
     tower_.backend().read_floats(rows_.data() + at * p.row_width() + offset, rows + i * p.n_embd, p.n_embd);
   }
 }

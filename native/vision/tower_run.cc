@@ -14,7 +14,7 @@ constexpr int kLeastRows = 32;
 }  // namespace
 
 PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
-    : tower_(tower), piece_(piece), grid_(tower.params(), piece.width, piece.height) {
+    : tower_(tower), piece_(piece), n_views_(piece.tiled ? piece.tiled->n_views() : 1), grid_(tower.params(), piece.width, view_height()) {
   const VisionParams& p = params();
   const ColourLevels levels = colour_levels(p.mean, p.deviation);
   levels_.assign(levels.begin(), levels.end());
@@ -28,14 +28,17 @@ PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
     tower.backend().write_floats(memory().partner, partner.data(), static_cast<int64_t>(partner.size()));
   }
   const int64_t breaks = p.breaks_rows ? grid_.square_rows() - 1 : 0;
-  const int64_t n_rows = int64_t{grid_.square_rows()} * grid_.square_columns() + breaks;
+  const int64_t of_view = int64_t{grid_.square_rows()} * grid_.square_columns();
+  const int64_t n_rows = of_view + breaks + (piece.tiled ? piece.tiled->n_rows() : 0);
   rows_.resize(static_cast<size_t>(n_rows * p.row_width()));
-  if (weights().row_break != nullptr) {
-    const int64_t stride = grid_.square_columns() + 1;
-    for (int64_t i = 0; i < breaks; ++i)
-      tower.backend().read_floats(rows_.data() + ((i + 1) * stride - 1) * p.row_width(), weights().row_break, p.n_embd);
-  }
-  total_ = all_work();
+  // The same vector in the last column of so many lines from a row on.
+  const auto put_breaks = [&](int64_t from, int64_t lines, int64_t columns) {
+    for (int64_t i = 0; i < lines; ++i)
+      tower.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(), weights().row_break, p.n_embd);
+  };
+  put_breaks(0, breaks, grid_.square_columns());
+  if (piece.tiled) put_breaks(of_view, piece.tiled->grid_rows, piece.tiled->grid_columns);
+  total_ = work_of_view() * n_views_;
 }
 
 int PieceRun::rows_of(Phase phase) const {
@@ -66,7 +69,7 @@ int64_t PieceRun::work_of_row(Phase phase) const {
   return 0;
 }
 
-int64_t PieceRun::all_work() {
+int64_t PieceRun::work_of_view() {
   const auto phase = [&](Phase each) { return rows_of(each) * work_of_row(each); };
   int64_t work = phase(Phase::kEmbed) + phase(Phase::kProject) + phase(Phase::kKeys) * params().n_layers;
   for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);   // with a window or without
@@ -91,7 +94,10 @@ void PieceRun::next_phase() {
       break;
     case Phase::kDeepstack: ++deepstack_; after_layer(); break;
     case Phase::kProject:
-    case Phase::kDone: phase_ = Phase::kDone; break;
+      phase_ = ++view_ < n_views_ ? Phase::kEmbed : Phase::kDone;
+      layer_ = deepstack_ = 0;
+      break;
+    case Phase::kDone: break;
   }
   next_row_ = 0;
 }
@@ -137,7 +143,8 @@ void PieceRun::embed(int first, int count) {
   const int patches = std::min(first + count, grid_.n_patches()) - first;
   float* const x = row(first);
   if (patches > 0) {
-    operations.take_patches({piece_.pixels.data(), piece_.width, p.patch_size, levels_.data()},
+    const uint8_t* const pixels = piece_.pixels.data() + int64_t{3} * view_ * piece_.width * view_height();
+    operations.take_patches({pixels, piece_.width, p.patch_size, levels_.data()},
                             grid_.places().subspan(static_cast<size_t>(first), static_cast<size_t>(patches)), memory().patches);
     tower_.apply(weights().patches, memory().patches, patches, x);
     if (grid_.n_taps() > 0) {

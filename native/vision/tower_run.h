@@ -26,7 +26,7 @@ class PieceRun final : public TowerRun {
   // Multiplications of one row in a phase, and rows of it.
   int64_t work_of_row(Phase phase) const;
   int rows_of(Phase phase) const;
-  int64_t all_work();
+  int64_t work_of_view();
   void next_phase();
 
   void compute(int first, int count);
@@ -47,14 +47,20 @@ class PieceRun final : public TowerRun {
   const TowerLayer& current() const { return weights().layers[static_cast<size_t>(layer_)]; }
   bool windowed() const { return params().full_every > 0 && (layer_ + 1) % params().full_every != 0; }
   float* row(int index) const { return memory().x + int64_t{index} * params().width; }
+  int view_height() const { return piece_.height / n_views_; }
   int square_patches() const { return params().merge * params().merge; }
+
+  // Where among the embeddings the row of a square of the view stands; -1: nowhere.
+  int64_t place_of(int square) const;
 
   Tower& tower_;
   const PreparedPiece& piece_;
+  const int n_views_;   // each passes the tower alone
   PatchGrid grid_;
   std::vector<float> levels_;
   std::vector<int32_t> tap_rows_;
   std::vector<float> tap_weights_;
+  int view_ = 0;
   Phase phase_ = Phase::kEmbed;
   int layer_ = 0, next_row_ = 0;
   int deepstack_ = 0;   // parts that are computed

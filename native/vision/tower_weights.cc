@@ -8,6 +8,8 @@
 namespace monolith {
 namespace {
 
+constexpr std::string_view kNewline = "model.image_newline";   // LLaVA 1.6
+
 std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 
 TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index) {
@@ -106,8 +108,13 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
       break;
     case Projector::kQwen2Vl:
     case Projector::kQwen25Vl:
-    case Projector::kQwen3Vl:
-    case Projector::kMlp: two_layers("mm.0", "mm.2", merged); break;
+    case Projector::kQwen3Vl: two_layers("mm.0", "mm.2", merged); break;
+    case Projector::kMlp:
+      two_layers("mm.0", "mm.2", merged);
+      if (!params.ends_rows) break;
+      if (!read.has(kNewline)) read.fail({ErrorCode::kInvalidFile, "tensor " + std::string(kNewline) + " is missing, which stands behind each row of tiles"});
+      weights.row_break = read.vector(std::string(kNewline), params.n_embd);
+      break;
     case Projector::kPixtral:
       if (read.has("mm.patch_merger.weight")) {
         weights.patch_norm.weight = read.vector("mm.input_norm.weight", width);
@@ -175,7 +182,7 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
   for (int layer = 0; layer < params.n_layers && read.ok(); ++layer)
     weights.layers.push_back(read_layer(read, params, layer));
   for (int layer = params.n_layers; layer < params.n_file_layers; ++layer) read.ignore(block(layer));
-  if (projector == Projector::kMlp) read.ignore("model.image_newline");
+  if (projector == Projector::kMlp && !params.ends_rows) read.ignore(kNewline);   // llama.cpp passes no such vectors
   read_projector(read, params, weights);
   read_deepstack(read, params, weights);
   read.check_surplus({"v.", "mm.", "model."});

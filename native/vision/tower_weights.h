@@ -66,7 +66,7 @@ struct TowerWeights {
   const float *minus_bias = nullptr, *column_scale = nullptr;   // of pooled patches
   TowerNorm merged_norm;                 // of merged or pooled patches
   TowerLinear merger, first, last;
-  const float* row_break = nullptr;      // [n_embd], between rows of embeddings
+  const float* row_break = nullptr;      // [n_embd], between rows of embeddings, or behind each
 
   // Whether attention is computed in 16-bit integers too: as the keys' weights are.
   bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }

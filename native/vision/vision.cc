@@ -111,11 +111,17 @@ int VisionModel::n_deepstack() const { return static_cast<int>(params_->deepstac
 int64_t VisionModel::most_piece_pixels() const { return params_->most_piece_pixels; }
 
 int VisionModel::most_rows() const {
+  if (params_->ends_rows) {
+    int lines = 1;   // of rows of embeddings, each with a vector behind it
+    for (const auto& [width, height] : params_->candidates) lines = std::max(lines, height / params_->patch_size);
+    return (1 + params_->max_tiles) * params_->side_patches() * params_->side_patches() + lines;
+  }
   const int rows = params_->most_patches / (params_->merge * params_->merge);
   return params_->breaks_rows ? 2 * rows : rows;   // one column of patches at worst
 }
 
 int VisionModel::most_tokens() const {
+  if (params_->ends_rows) return most_rows();   // one piece without markers
   // Two markers before each piece, one between rows of tiles, two around all.
   return (params_->max_tiles + 1) * (most_rows() + 3) + 2;
 }

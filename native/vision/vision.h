@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -80,13 +81,14 @@ struct RgbImage {
 struct PreparedPiece {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;   // height * width * 3, resized, padded, cut
+  std::optional<TiledRows> tiled = {};   // the plan's
   // Of these pixels, their shape, and the tower's file (its metadata and weights): equal only for equal embeddings.
   ContentHash hash;
 };
 
 class VisionModel {
  public:
-  // Errors: kUnsupported (a projector this build does not know, by name, or whose makers' way is not), kInvalidFile (a key or tensor that is missing,
+  // Errors: kUnsupported (a projector this build does not know, by name), kInvalidFile (a key or tensor that is missing,
   // contradicts another, or is out of bounds, by name). `file` is not kept.
   static Result<std::shared_ptr<const VisionModel>> load(const GgufFile& file, const VisionBounds& bounds);
   ~VisionModel();

@@ -64,10 +64,6 @@ class Reader {
     params_.traits = projector_traits(name);
     if (params_.traits == nullptr)
       return unsupported("clip.projector_type is \"" + std::string(name) + "\"; this build has " + projector_names());
-    const Projector projector = params_.traits->projector;
-    const bool grids = projector == Projector::kMlp && vision_.has("image_grid_pinpoints");
-    if (params_.original() && grids)
-      return unsupported("vision_resize original: the way of the makers of LLaVA 1.6 is not computed here; llama.cpp's is");
     if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
     return {};
   }
@@ -196,6 +192,9 @@ class Reader {
     if (values.size() % 2 != 0 || values.size() > 2 * kMaxCandidates)
       return invalid(key + " has " + std::to_string(values.size()) + " numbers, expected pairs, at most " +
                      std::to_string(kMaxCandidates));
+    // LLaVA 1.6, even where the operator allows none of them: then the overview is all.
+    if (!values.empty()) params_.sizing = Sizing::kCandidates;
+    params_.ends_rows = params_.original() && !values.empty();
     for (size_t i = 0; i < values.size(); i += 2) {
       const int64_t width = values[i], height = values[i + 1], size = params_.image_size;
       if (width < size || height < size || width > kMaxSide || height > kMaxSide || width % size != 0 || height % size != 0)
@@ -231,7 +230,7 @@ class Reader {
     if (tiles > kMaxResized)
       return unsupported("pictures are resized to " + std::to_string(tiles) + " pixels before they are cut into tiles, more than " +
                          std::to_string(kMaxResized));
-    params_.most_piece_pixels = most;
+    params_.most_piece_pixels = params_.ends_rows ? most * (1 + params_.max_tiles) : most;
     params_.most_patches = static_cast<int>(patches);
     return {};
   }

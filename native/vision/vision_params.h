@@ -35,6 +35,7 @@ struct VisionParams {
   int window_blocks = 0;            // width and height of a window, in blocks of merge x merge patches
   int n_positions = 0, position_rows = 0, position_columns = 0;   // of the table of learned positions
   bool breaks_rows = false;         // a vector between rows of embeddings (Pixtral)
+  bool ends_rows = false;           // a vector behind each, and all tiles in one piece (LLaVA 1.6 as its makers do it)
 
   int64_t least_pixels = 0, most_pixels = 0;      // Sizing::kSmart, kLfm2
   int longer_side = 0;                            // Sizing::kLongerSide
@@ -51,7 +52,7 @@ struct VisionParams {
   int factor() const { return patch_size * merge; }
   int64_t row_width() const { return n_embd * static_cast<int64_t>(1 + deepstack.size()); }
   int64_t patch_values() const { return int64_t{3} * patch_size * patch_size; }
-  // The most pixels, patches and rows that a piece may have.
+  // The most pixels that a piece may have, and the most patches that are in the tower at a time.
   int64_t most_piece_pixels = 0;
   int most_patches = 0;
 

@@ -9,7 +9,7 @@ export type FailureCode = 'queue_timeout' | 'engine_error' | 'shutdown';
 export interface RawLogprob { token: number; logprob: number }
 export interface RawTokenLogprob extends RawLogprob { top: RawLogprob[] }
 
-export interface StartedEvent { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number }
+export interface StartedEvent { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number; towerMs: number }
 export interface TextEvent {
   type: 'text';
   choice: number;
@@ -97,7 +97,7 @@ class RecordReader {
   #event(kind: number, choice: number, detail: number, flags: number): EngineEvent {
     switch (kind) {
       case Kind.Started:
-        return { type: 'started', promptTokens: this.#u32(), cachedTokens: this.#u32(), queueMs: this.#f32() };
+        return { type: 'started', promptTokens: this.#u32(), cachedTokens: this.#u32(), queueMs: this.#f32(), towerMs: this.#f32() };
       case Kind.Text: {
         const section = this.#known(kSections[detail], 'section', detail);
         const tokens = this.#u32();

@@ -136,7 +136,8 @@ export interface Counted { promptTokens: number; cachedTokens: number; estimated
 export interface ChoiceTimings { prefillMs: number; decodeMs: number }
 
 export type GenerationEvent =
-  | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number }
+  /** `queueMs` is without `towerMs`: what the vision tower computed for its images; absent: it has none. */
+  | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }
   // Where asked for: of the prompt's tokens from number `first` on; the first of all has none. Before any text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
   // Where asked for: what was generated, before the text it begins; a token that ends the answer included.

@@ -35,8 +35,8 @@ export class RunAccount {
     this.#text?.take(event);
     if (event.type !== 'started') return;
     this.#trace?.started(event);
-    const { promptTokens, cachedTokens, queueMs } = event;
-    this.admitted.caller.annotate({ prompt_tokens: promptTokens, cached_tokens: cachedTokens, queue_ms: Math.round(queueMs) });
+    const { promptTokens, cachedTokens, queueMs, towerMs } = event;
+    this.admitted.caller.annotate({ prompt_tokens: promptTokens, cached_tokens: cachedTokens, queue_ms: Math.round(queueMs), ...(towerMs === undefined ? {} : { tower_ms: Math.round(towerMs) }) });
   }
 
   /** After the answer has taken the end of a choice: what refuses it then makes it a failure. */

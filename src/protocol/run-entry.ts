@@ -18,7 +18,7 @@ export interface EndedRun { admitted: Omit<AdmittedGeneration, 'run'>; tally: Ru
 
 export function runEntry({ admitted: { caller, model, request }, tally, end, stream, images, text }: EndedRun): RequestEntry {
   const { identity: { organizationId, keyId }, requestId, endpoint, receivedAt } = caller;
-  const { usage, startedAt, firstTokenAt, queueMs } = tally;
+  const { usage, startedAt, firstTokenAt, queueMs, towerMs } = tally;
   const error = end.status === 'failed' || end.status === 'refused' ? end.error : null;
   const isLost = end.status === 'abandoned';
   return {
@@ -26,7 +26,7 @@ export function runEntry({ admitted: { caller, model, request }, tally, end, str
     status: error?.status ?? (isLost ? 500 : end.status === 'cancelled' ? null : 200),
     outcome: isLost ? 'failed' : end.status === 'completed' || end.status === 'cancelled' ? end.status : outcomeOfError((error as ApiError).status, usage.completionTokens),
     code: error?.code ?? (isLost ? 'internal_error' : null), finishReason: end.status === 'completed' ? end.reason : null,
-    receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(), queueMs,
+    receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(), queueMs, ...(towerMs === null ? {} : { towerMs }),
     inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
     images, parameters: { ...parametersOf(request), ...(tally.estimated ? { usage_estimated: true } : {}) }, text,
   };

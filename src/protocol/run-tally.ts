@@ -18,6 +18,8 @@ export class RunTally {
   firstTokenAt: number | null = null;
   /** Milliseconds it waited in the engine's queue. */
   queueMs: number | null = null;
+  /** And that the vision tower computed for it; null: nothing. */
+  towerMs: number | null = null;
   /** Its usage is a guess, also at the end. */
   estimated = false;
   choicesLeft: number;
@@ -39,6 +41,7 @@ export class RunTally {
       case 'started':
         this.startedAt = Date.now();
         this.queueMs = Math.round(event.queueMs);
+        if (event.towerMs !== undefined) this.towerMs = Math.round(event.towerMs);
         this.#promptTokens = event.promptTokens;
         this.#cachedTokens = event.cachedTokens;
         this.meter.started(event);

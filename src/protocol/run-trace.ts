@@ -31,10 +31,13 @@ export class RunTrace {
     return new RunTrace(trace);
   }
 
-  started({ queueMs, promptTokens, cachedTokens }: Started): void {
-    const at = this.#submittedAt + queueMs;
+  /** The tower computes between waits, which are shown in one. */
+  started({ queueMs, towerMs = 0, promptTokens, cachedTokens }: Started): void {
+    const left = this.#submittedAt + queueMs;
+    const at = left + towerMs;
     this.#started = { at, promptTokens, cachedTokens };
-    this.trace.stretch('queue', this.#submittedAt, at);
+    this.trace.stretch('queue', this.#submittedAt, left);
+    if (towerMs > 0) this.trace.stretch('tower', left, at);
   }
 
   choiceFinished({ choice, reason, completionTokens, timings }: Finished): void {

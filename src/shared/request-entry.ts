@@ -23,6 +23,8 @@ export interface RequestEntry {
   readonly endedAt: number;
   /** Milliseconds in the engine's queue, which are before `startedAt`. */
   readonly queueMs: number | null;
+  /** Milliseconds that the vision tower computed for it, which `queueMs` is without; absent: nothing was computed. */
+  readonly towerMs?: number;
   readonly inputTokens: number;                // cached ones included
   readonly cachedTokens: number;
   readonly outputTokens: number;               // reasoning included

@@ -22,7 +22,8 @@ export class Instruments {
   /** Metrics that are the same on every thread: of the engines, of the process. Only the thread that is asked tells them. */
   readonly common = new Registry();
 
-  readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step.', LATENCY);
+  readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step, without what the vision tower computed for it.', LATENCY);
+  readonly tower = this.histogram('monolith_tower_seconds', 'Time the vision tower computed a request\'s images, of requests with images that had not been seen.', LATENCY);
   readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
   readonly decode = this.histogram('monolith_decode_seconds', 'Time from a choice\'s first token to its last.', LATENCY);
   readonly ttft = this.histogram('monolith_time_to_first_token_seconds', 'Time from receiving a request to its first token.', LATENCY);

@@ -11,7 +11,7 @@ export type CancelStage = 'queue' | 'prefill' | 'decode';
 /** Puts the times of one generation request into the histograms, as its tally (protocol/run-tally.ts) tells them. Milliseconds. One of completed, failed, cancelled ends it. */
 export interface GenerationMeter {
   /** The request left the queue. */
-  started(event: { promptTokens: number; cachedTokens: number; queueMs: number }): void;
+  started(event: { promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }): void;
   /** Computing the prompt took so long. */
   prefilled(ms: number): void;
   /** Its first token came so long after it had arrived. */

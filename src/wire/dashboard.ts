@@ -174,8 +174,8 @@ export interface RequestObject {
 /** GET …/requests/{id} */
 export interface RequestDetail extends RequestObject {
   received_at: string;
-  /** In order: reading, checking and rendering it; the engine's queue; its prompt; its answer. */
-  phases: { prepare_ms: number | null; queue_ms: number | null; prefill_ms: number | null; decode_ms: number | null };
+  /** In order: reading, checking and rendering it; the engine's queue; its images, where the tower computed any; its prompt; its answer. */
+  phases: { prepare_ms: number | null; queue_ms: number | null; tower_ms: number | null; prefill_ms: number | null; decode_ms: number | null };
   parameters: Record<string, string | number | boolean> | null;
   /** For admins, where the organization has it kept. */
   text: { prompt: { role: string; text: string }[]; answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[]; cut: boolean } | null;

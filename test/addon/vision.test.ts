@@ -96,16 +96,22 @@ t.test('what was seen is not seen again, but for another organization', async (t
   t.same(image.pieces.map(({ part, row, column, tokens }) => [part, row, column, tokens]).slice(-2), [['tile', 3, 3, 16], ['overview', 0, 0, 16]]);
   const recorder = new Recorder(engine);
   // Another beginning each time, so that no page is shared.
-  const ask = async (text: string, organization: number): Promise<void> => {
+  const ask = async (text: string, organization: number): Promise<number> => {
+    const began = performance.now();
     const id = recorder.channel.submit(submitOptions(new Int32Array(), { ...promptOf(engine, `${text} <__media__> What is it?`, [image]), maxTokens: 2, organization }));
+    await recorder.until(() => recorder.of(id).length > 0);
+    const elapsed = performance.now() - began;
     await recorder.ended(id);
     t.equal(recorder.of(id).at(-1)?.type, 'finished');
+    const started = must(recorder.of(id).find((event) => event.type === 'started'));
+    t.ok(started.queueMs >= 0 && started.queueMs + started.towerMs <= elapsed, 'what it waited is told without that');
+    return started.towerMs;
   };
-  await ask('One.', 1);
+  t.ok(await ask('One.', 1) > 0, 'how long the tower computed');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 0 });
-  await ask('Two.', 1);
+  t.equal(await ask('Two.', 1), 0, 'nothing, of what is known');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 10 });
-  await ask('Three.', 2);
+  t.ok(await ask('Three.', 2) > 0);
   t.match(engine.stats(), { imagePieces: 20, imagePiecesCached: 10 });
 
   const other = await prepared(engine, join(small, 'shapes.png'), true);

@@ -5,6 +5,9 @@ import type { CreatedApiKey, InviteObject, ListPage, OrganizationObject, Request
 import { refusal } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from '../e2e/monolith.js';
+import { requestDetail } from '../../src/dashboard/api/request-fields.js';
+import type { RequestEntry } from '../../src/shared/request-entry.js';
+import { entry } from '../requests/request-log.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -23,6 +26,15 @@ async function since(before: number, wanted = 1): Promise<RequestObject[]> {
   return (await newest()).slice(0, wanted);
 }
 
+t.test('the vision tower has a phase of its own, between the queue and the prompt', async (t) => {
+  const phases = (more: Partial<RequestEntry>) => requestDetail('1', { ...entry(0, more), hasText: false }, null).phases;
+  // Received 50 ms ago, begun 40 ms ago, the first token 30 ms ago.
+  t.same(phases({ queueMs: 2, towerMs: 5 }), { prepare_ms: 3, queue_ms: 2, tower_ms: 5, prefill_ms: 10, decode_ms: 30 });
+  t.same(phases({ queueMs: 2 }), { prepare_ms: 8, queue_ms: 2, tower_ms: null, prefill_ms: 10, decode_ms: 30 });
+  t.same(phases({ queueMs: 4, towerMs: 9 }), { prepare_ms: 0, queue_ms: 4, tower_ms: 6, prefill_ms: 10, decode_ms: 30 }, 'never more than there was');
+  t.same(phases({ startedAt: null, firstTokenAt: null, queueMs: null }).tower_ms, null);
+});
+
 t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (t) => {
   t.same(await newest(), []);
   const whole = await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: secret words' }], temperature: 0.5, stop: ['zzz'] });
@@ -35,7 +47,8 @@ t.test('an answer, a stream, a cancelled one, refusals: one entry each', async (
   t.ok(first!.queue_ms! >= 0 && first!.first_token_ms! > 0 && first!.duration_ms >= first!.first_token_ms!, 'times in their order');
   const detail = await owner.get<RequestDetail>(`${LIST}/${first!.id}`);
   t.match(detail, { id: first!.id, parameters: { messages: 1, temperature: 0.5, stop: 1 }, text: null });
-  const { prepare_ms: prepare, queue_ms: queue, prefill_ms: prefill, decode_ms: decode } = detail.phases;
+  const { prepare_ms: prepare, queue_ms: queue, tower_ms: tower, prefill_ms: prefill, decode_ms: decode } = detail.phases;
+  t.equal(tower, null, 'without pictures');
   t.equal(prepare! + queue! + prefill! + decode!, first!.duration_ms, 'the phases are the whole');
   t.notMatch(JSON.stringify(detail), /secret words|Paris|zzz/, 'nothing of what was said');
 

@@ -6,15 +6,18 @@ import { join } from 'node:path';
 import OpenAI from 'openai';
 import sharp from 'sharp';
 import t from 'tap';
+import { startOtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
 import { jpegWithSides, pngOf } from './damaged-images.js';
-import { root, startMonolith } from './monolith.js';
+import { eventually, root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
 const folder = join(root, 'test', 'data', 'vision');
 const text = join(folder, 'text-llama-bpe.gguf');
 // The tower lies beside it under a usual name.
-const server = await startMonolith({ args: ['--model', `see=${text}`], env: { MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_IMAGES_MAX_REQUEST_TOKENS: '600', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }) } });
+const receiver = await startOtlpReceiver();
+t.teardown(() => receiver.close());
+const server = await startMonolith({ args: ['--model', `see=${text}`], env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: `${receiver.url}/v1/traces`, MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_IMAGES_MAX_REQUEST_TOKENS: '600', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }) } });
 t.teardown(() => server.stop());
 const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 const anthropic = new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries: 0 });
@@ -61,6 +64,32 @@ t.test('chat completions: what is seen counts, and matters', async (t) => {
   }
   t.equal(streamed, one.choices[0]!.message.content, 'streaming');
   t.equal(usage?.prompt_tokens, one.usage!.prompt_tokens);
+});
+
+t.test('how long the tower took is told apart from the queue', async (t) => {
+  const counted = async (): Promise<number[]> => {
+    const metrics = await server.metrics();
+    return ['tower', 'queue'].map((name) => metrics.get(`monolith_${name}_seconds_count{model="see",endpoint="/v1/chat/completions"}`) ?? 0);
+  };
+  const asked = async (picture: Buffer, traceId: string): Promise<readonly SeenSpan[]> => {
+    const answer = await fetch(`${server.url}/v1/chat/completions`, {
+      method: 'POST', body: JSON.stringify({ model: 'see', max_tokens: 2, messages: [{ role: 'user', content: chatParts([picture]) }] }),
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${server.key}`, traceparent: `00-${traceId}-00f067aa0ba902b7-01` },
+    });
+    t.equal(answer.status, 200, await answer.text());
+    const spans = (): SeenSpan[] => receiver.spans.filter((span) => span.traceId === traceId);
+    t.ok(await eventually(() => spans().some(({ name }) => name === 'chat see')));
+    return spans();
+  };
+  const picture = await sharp(shapes).negate().png().toBuffer();
+  const [tower, queue] = await counted() as [number, number];
+  const spans = await asked(picture, '1'.repeat(32));
+  const [waited, saw, prompt] = ['queue', 'tower', 'prefill'].map((name) => spans.find((span) => span.name === name)!) as [SeenSpan, SeenSpan, SeenSpan];
+  t.ok(saw.end > saw.start && Math.abs(waited.end - saw.start) < 0.01 && Math.abs(saw.end - prompt.start) < 0.01, 'one after the other');
+  t.same(await counted(), [tower + 1, queue + 1]);
+  t.ok(await eventually(() => server.log().split('\n').some((line) => line.includes('1'.repeat(32)) && /"tower_ms":\d/.test(line))), 'the log says it, too');
+  t.notOk((await asked(picture, '2'.repeat(32))).some(({ name }) => name === 'tower'), 'nothing, of what is known');
+  t.same(await counted(), [tower + 1, queue + 2]);
 });
 
 t.test('messages: images in a turn and in a tool\'s result, counted exactly', async (t) => {

@@ -29,7 +29,7 @@ function decode(buffer: Uint8Array): [number, EngineEvent][] {
   return events;
 }
 
-const started = record(7, [1, 0, 0, 0], ['u32', 100], ['u32', 64], ['f32', 1.5]);
+const started = record(7, [1, 0, 0, 0], ['u32', 100], ['u32', 64], ['f32', 1.5], ['f32', 0.5]);
 const content = record(7, [2, 1, 0, 0], ['u32', 3], ...text('Grüße, 東京 🚀!'));
 const call = record(7, [2, 1, 2, 0], ['u32', 1], ...text('<tool_call>'));
 const withLogprobs = record(4_294_967_295, [2, 0, 1, 1], ['u32', 1], ...text('a'),
@@ -39,7 +39,7 @@ const failed = record(8, [4, 0, 1, 0], ...text('queued too long'));
 
 t.test('every kind of record', async (t) => {
   t.same(decode(Buffer.concat([started, content, call, withLogprobs, finished, failed])), [
-    [7, { type: 'started', promptTokens: 100, cachedTokens: 64, queueMs: 1.5 }],
+    [7, { type: 'started', promptTokens: 100, cachedTokens: 64, queueMs: 1.5, towerMs: 0.5 }],
     [7, { type: 'text', choice: 1, section: 'content', text: 'Grüße, 東京 🚀!', tokens: 3, logprobs: null }],
     [7, { type: 'text', choice: 1, section: 'tool', text: '<tool_call>', tokens: 1, logprobs: null }],
     [4_294_967_295, { type: 'text', choice: 0, section: 'reasoning', text: 'a', tokens: 1, logprobs: [
@@ -75,7 +75,7 @@ t.test('what is wrong is named, and what came before it delivered', async (t) =>
     ['an unknown reason', record(1, [3, 0, 6, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]), /unknown finish reason 6/],
     ['failure code 0', record(1, [4, 0, 0, 0], ...text('')), /unknown failure code 0/],
     ['too few fields', record(1, [1, 0, 0, 0], ['u32', 1]), /shorter than its kind/],
-    ['too many fields', record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['u32', 1]), /4 bytes too many/],
+    ['too many fields', record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['f32', 1], ['u32', 1]), /4 bytes too many/],
     ['a text past the record', record(1, [2, 0, 0, 0], ['u32', 0], ['u32', 4_294_967_295]), /a count of 4294967295 exceeds/],
     ['too many logprobs', record(1, [2, 0, 0, 1], ['u32', 0], ...text(''), ['u32', 1_000_000]), /a count of 1000000 exceeds/],
   ];

@@ -33,6 +33,15 @@ t.test('what the prompt was estimated to have, and what it has', async (t) => {
   t.match(tally, { stage: 'prefill', startedAt: Number, firstTokenAt: null, usage: { promptTokens: 40, cachedTokens: 5 } });
 });
 
+t.test('what the vision tower took is a time of its own', async (t) => {
+  const seeing = tallied({ tokens: 1, exact: true }, 1), blind = tallied({ tokens: 1, exact: true }, 1);
+  seeing.tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1.2, towerMs: 30.6 });
+  blind.tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1.2 });
+  t.match([seeing.tally, blind.tally], [{ queueMs: 1, towerMs: 31 }, { queueMs: 1, towerMs: null }]);
+  t.same([await seeing.observed('tower_seconds'), await blind.observed('tower_seconds')], [1, 0]);
+  t.same([await seeing.observed('queue_seconds'), await blind.observed('queue_seconds')], [1, 1]);
+});
+
 t.test('each choice: what its events told, and then what its end tells', async (t) => {
   const { tally } = tallied({ tokens: 1, exact: true }, 2);
   tally.take(text(0, 2, 'reasoning'));

@@ -108,6 +108,7 @@ bool ImageStage::advance(Clock::duration limit) {
     const Clock::time_point after = Clock::now();
     const double rate = static_cast<double>(before - run_.tower->left()) / std::max(milliseconds(after - now), 1e-3);
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
+    run_.request->tower_time += after - now;
     now = after;
     run_.request->waits_since = after;   // a piece may take longer than a request may wait
     if (!done) continue;

@@ -32,9 +32,10 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
     request.started_at = std::max(now, request.submitted_at);
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
+    const Clock::duration waited = *request.started_at - request.submitted_at, seen = std::min(waited, request.tower_time);
     EventWriter(records_of(request), request.id, 0)
         .started(static_cast<uint32_t>(item.sequence->n_prompt), static_cast<uint32_t>(item.sequence->n_computed),
-                 milliseconds(*request.started_at - request.submitted_at));
+                 milliseconds(waited - seen), milliseconds(seen));
   }
 }
 

@@ -138,6 +138,7 @@ struct Request {
   GenerationRequest params;
   bool inputs_ready = true;     // all rows are there
   size_t image_bytes = 0;       // ImageStage's: of rows that it has computed or will
+  Clock::duration tower_time{};   // ... and how long it has computed them; rows that were known took none
   const int max_length;         // prompt plus output: min(prompt + max_tokens, max_context)
   const int n_vocab;
   const KvLayout layout;

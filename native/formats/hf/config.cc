@@ -49,7 +49,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
 }
 
 // Classes around any text model, by whose type it is known.
-constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration", "LlavaForConditionalGeneration",
+constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration", "LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration",
                                             "InternVLForConditionalGeneration", "Lfm2VlForConditionalGeneration"};
 struct TextType {
   std::string_view type, architecture;

@@ -292,6 +292,7 @@ bool is_left_out(std::string_view name) {
                                       "multi_modal_projector.", "connector.modality_projection.", "mm_projector.", "embed_vision.", "embed_audio.",
                                       "model.mtp_", "audio_encoder.", "speech_embeddings.", "sound_encoder.", "sound_projection."})
     if (name.find(part) != std::string_view::npos) return true;
+  if (name == "image_newline" || name == "model.image_newline") return true;   // LLaVA 1.6
   if (name.starts_with("mtp.") || name.starts_with("model.mtp.")) return true;
   return name.ends_with(".rotary_emb.inv_freq");
 }

@@ -40,7 +40,7 @@ std::string_view usual_text_type(std::string_view around) {
   if (around == "Mistral3ForConditionalGeneration") return "mistral";
   if (around == "InternVLForConditionalGeneration") return "qwen2";
   if (around == "Lfm2VlForConditionalGeneration") return "lfm2";
-  for (const std::string_view name : {"LlavaForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration"})
+  for (const std::string_view name : {"LlavaForConditionalGeneration", "LlavaNextForConditionalGeneration", "Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration"})
     if (around == name) return "llama";
   return {};
 }

@@ -20,6 +20,8 @@ constexpr int64_t kMostMerge = 16, kMostPatch = 256, kMostKimiPatches = int64_t{
 constexpr int64_t kWindow = 112;   // Qwen2.5-VL: the only one that a vision file can mean
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;   // Pillow's numbers
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
+constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};   // height, width
+constexpr size_t kMostGrids = 4096;
 constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};   // what its processor takes
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073}, kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
@@ -52,6 +54,7 @@ struct Class {
   std::string_view name;         // config.json's "architectures"
   std::string_view tower;        // vision_config.model_type; nothing: whatever it says
   TowerKind kind;
+  bool grids = false;            // LLaVA 1.6: pictures are cut into the best of some grids
 };
 constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
@@ -69,15 +72,18 @@ constexpr Class kClasses[] = {
     {"Mistral3ForConditionalGeneration", "", TowerKind::kPixtral},
     {"LlavaForConditionalGeneration", "pixtral", TowerKind::kPixtral},
     {"LlavaForConditionalGeneration", "clip_vision_model", TowerKind::kLlava},
+    {"LlavaNextForConditionalGeneration", "clip_vision_model", TowerKind::kLlava, true},
     {"InternVLForConditionalGeneration", "", TowerKind::kInternVl},
     {"Lfm2VlForConditionalGeneration", "", TowerKind::kLfm2},
 };
 
 class TowerTranslation {
  public:
-  TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, AssembledFile& out)
+  TowerTranslation(const JsonValue& config, const JsonValue& processor, const Defaults& defaults, bool grids, AssembledFile& out)
       : config_(config), vision_(config["vision_config"]),
-        processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor), defaults_(defaults), out_(out) {}
+        processor_(processor["media_proc_cfg"].is_object() ? processor["media_proc_cfg"] : processor), defaults_(defaults), out_(out) {
+    tower_.ends_rows = grids;
+  }
 
   Result<Tower> translate() {
     out_.string("general.architecture", "clip");
@@ -316,14 +322,43 @@ class TowerTranslation {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -tower_.layers, -1);
     tower_.layers += layer + 2;   // of a vision file's the last one is not run
     expect_text(config_["vision_feature_select_strategy"], "default");
-    if (processor_["size"]["shortest_edge"].exists()) same_side(processor_["size"]["shortest_edge"]);
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);
+    if (tower_.ends_rows) return grids();
+    if (processor_["size"]["shortest_edge"].exists()) same_side(processor_["size"]["shortest_edge"]);
     expect_boolean(processor_["do_center_crop"], true);
     expect_boolean(processor_["do_pad"], false);
   }
 
+  // LLaVA 1.6. Views have the tower's size before anything is cropped, and padding to the most tiles of several pictures changes none.
+  void grids() {
+    if (const JsonValue size = processor_["size"]; size.exists()) same_side(size["shortest_edge"].exists() ? size["shortest_edge"] : size);
+    const std::vector<int32_t> own = pinpoints(config_["image_grid_pinpoints"]);
+    if (const JsonValue other = processor_["image_grid_pinpoints"]; other.exists() && pinpoints(other) != own)
+      fail(other.invalid("is not that of config.json"));
+    out_.integers("clip.vision.image_grid_pinpoints", own);
+  }
+
+  // Pairs of height and width, as a vision file has them: the width first.
+  std::vector<int32_t> pinpoints(const JsonValue& list) {
+    std::vector<int32_t> pairs;
+    if (!list.exists()) {
+      for (const auto& [height, width] : kLlavaGrids) pairs.insert(pairs.end(), {static_cast<int32_t>(width), static_cast<int32_t>(height)});
+      return pairs;
+    }
+    const size_t count = list.items().size();
+    if (!list.is_array() || count == 0 || count > kMostGrids) return fail(list.invalid("is no list of 1 to " + std::to_string(kMostGrids) + " pairs")), pairs;
+    for (size_t i = 0; i < count; ++i) {
+      const JsonValue pair = list.item(i);
+      if (pair.items().size() != 2) return fail(pair.invalid("is no pair of height and width")), pairs;
+      for (const size_t side : {1, 0}) pairs.push_back(static_cast<int32_t>(integer(pair.item(side), image_)));
+    }
+    return pairs;
+  }
+
   void lfm2() {
-    const int64_t merge = integer(config_["downsample_factor"], 2), square = merge * merge * tower_.patch * tower_.patch;
+    const int64_t merge = integer(config_["downsample_factor"], 2);
+    if (merge > kMostMerge || tower_.patch > kMostPatch) return fail(vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+    const int64_t square = merge * merge * tower_.patch * tower_.patch;
     put("projector.scale_factor", merge);
     last_layer_only();
     const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(vision_integer({"num_patches"}, 256))));
@@ -420,7 +455,7 @@ Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processo
     return names.unsupported("is " + quoted(name) + ", whose vision tower is not read of folders (known: " + known + ")");
   }
   const auto* const defaults = std::ranges::find(kDefaults, found->kind, &Defaults::kind);
-  return TowerTranslation(config, processor, *defaults, out).translate();
+  return TowerTranslation(config, processor, *defaults, found->grids, out).translate();
 }
 
 }  // namespace monolith::hf

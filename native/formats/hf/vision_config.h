@@ -21,6 +21,7 @@ struct Tower {
   std::vector<int64_t> deepstack = {};   // the layer that each deepstack part is taken behind
   bool clamps = false, standardizes = false;   // Gemma 4: tensors that it has then, and not otherwise
   bool breaks_rows = false;              // the text model's [IMG_BREAK] stands between rows
+  bool ends_rows = false;                // LLaVA 1.6: grids of tiles, and the tensor image_newline behind each row
 };
 
 // Whether the folder tells of a tower at all.

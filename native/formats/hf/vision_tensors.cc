@@ -126,11 +126,14 @@ bool take(std::string_view& name, std::string_view prefix) {
   return true;
 }
 
+constexpr std::string_view kNewline = "image_newline";   // LLaVA 1.6: stands behind rows of a picture
+
 enum class Part : uint8_t { kNone, kTower, kProjector };
 
 // Takes off `name` what stands before a part's own names.
 Part part_of(std::string_view& name) {
   take(name, "model.");
+  if (name == kNewline) return Part::kProjector;
   if (take(name, "multi_modal_projector.") || take(name, "connector.") || take(name, "embed_vision.") || take(name, "mm_projector.")) return Part::kProjector;
   const bool inner = take(name, "vision_tower.");
   if (take(name, "vision_model.") || inner || take(name, "visual.")) return Part::kTower;
@@ -184,6 +187,7 @@ class TowerTensors {
 
   std::string projector_name(std::string_view rest) const {
     if (tower_.kind == TowerKind::kGemma3 && rest == "mm_input_projection_weight") return "mm.input_projection.weight";
+    if (tower_.ends_rows && rest == kNewline) return "model.image_newline";
     const auto [stem, suffix] = split_suffix(rest);
     for (const ProjectorName& name : kOfProjector)
       if (name.kind == tower_.kind && name.hf == stem && !suffix.empty()) return std::string(name.gguf) + std::string(suffix);

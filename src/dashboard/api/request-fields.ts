@@ -37,12 +37,13 @@ export function requestObject({ id, row }: ListedRow): RequestObject {
 }
 
 export function requestDetail(id: string, row: LoggedRow, text: RequestText | null): RequestDetail {
-  const { receivedAt, startedAt, firstTokenAt, endedAt, queueMs } = row;
+  const { receivedAt, startedAt, firstTokenAt, endedAt, queueMs, towerMs } = row;
   const waited = startedAt === null ? null : Math.max(0, startedAt - receivedAt);
   return {
     ...requestObject({ id, row }), received_at: new Date(receivedAt).toISOString(),
     phases: {
-      prepare_ms: waited === null ? null : Math.max(0, waited - (queueMs ?? 0)), queue_ms: waited === null || queueMs === null ? null : Math.min(queueMs, waited),
+      prepare_ms: waited === null ? null : Math.max(0, waited - (queueMs ?? 0) - (towerMs ?? 0)), queue_ms: waited === null || queueMs === null ? null : Math.min(queueMs, waited),
+      tower_ms: waited === null || towerMs === undefined ? null : Math.min(towerMs, Math.max(0, waited - (queueMs ?? 0))),
       prefill_ms: startedAt === null ? null : between(startedAt, firstTokenAt ?? endedAt), decode_ms: firstTokenAt === null ? null : between(firstTokenAt, endedAt),
     },
     parameters: row.parameters === null ? null : { ...row.parameters },

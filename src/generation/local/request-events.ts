@@ -32,7 +32,7 @@ export class RequestEvents {
   take(event: EngineEvent): void {
     switch (event.type) {
       case 'started':
-        this.emit({ type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs });
+        this.emit({ type: 'started', promptTokens: event.promptTokens, cachedTokens: event.cachedTokens, queueMs: event.queueMs, ...(event.towerMs > 0 ? { towerMs: event.towerMs } : {}) });
         return;
       case 'prompt':
         this.emit({ type: 'prompt', first: event.first, logprobs: event.logprobs.map((entry) => this.texts.ofPrompt(entry)) });

@@ -5,6 +5,8 @@
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "engine/diagnose/debug_vision_logits.h"
+#include "formats/hf/vision_folder.h"
+#include "support/hf_folder.h"
 #include "support/vision_folder.h"
 
 namespace monolith {
@@ -81,6 +83,39 @@ TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
     if (!unsaid) check::fail(__FILE__, __LINE__, unsaid.error().message);
     if (unsaid && by_file) compare(std::string(one.name) + ", unsaid", *by_file, {*unsaid, by_file->logits});
   }
+}
+
+// Each number of every kind's files becomes one that no tower has, and what does not stop at the folder is read as a vision file.
+TEST(hostile_numbers_in_every_kind_of_folder_are_refused_or_do_no_harm) {
+  size_t n_read = 0, n_refused = 0;
+  for (const VisionFolder& one : vision_folders()) {
+    const ScratchFolder folder;
+    folder.write("tokenizer.json", R"({"added_tokens":[{"id":3,"content":"[IMG_BREAK]"}]})");
+    folder.write("model.safetensors", safetensors_of({{"model.embed_tokens.weight", "F32", {4, 2}, std::string(32, 'a')}}));
+    const std::string texts[] = {"{\"architectures\":[" + json_text(one.name) + "],\"text_config\":{}," + one.config + "}", "{" + one.processor + "}"};
+    const char* const names[] = {"config.json", "preprocessor_config.json"};
+    for (size_t changed = 0; changed < 2; ++changed)
+      for (size_t at = 0; (at = texts[changed].find_first_of("0123456789", at)) != std::string::npos;) {
+        const size_t end = texts[changed].find_first_not_of("0123456789.e-", at);
+        if (const char before = texts[changed][at - 1]; before == ':' || before == '[' || before == ',' || before == '-')
+          for (const char* const value : {"0", "-1", "1048576", "2147483647", "4611686018427387904", "1e300", "[]", "\"7\""}) {
+            std::string text = texts[changed];
+            text.replace(at, end - at, value);
+            folder.write(names[changed], text);
+            folder.write(names[1 - changed], texts[1 - changed]);
+            const auto file = hf::open_vision_folder(folder.path());
+            if (!file) {
+              CHECK(file.error().message.starts_with(folder.path()));
+              ++n_refused;
+              continue;
+            }
+            for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp}) CHECK(!VisionModel::load(**file, {.resize = resize}).ok());   // there is no tensor
+            ++n_read;
+          }
+        at = end;
+      }
+  }
+  CHECK(n_refused > 1000 && n_read > 300);
 }
 
 }  // namespace monolith

@@ -179,6 +179,25 @@ inline std::vector<VisionFolder> vision_folders() {
                  R"("size":{"shortest_edge":112},"crop_size":{"height":112,"width":112},"do_center_crop":true,"resample":3)",
                  "vision_tower.vision_model.", "multi_modal_projector.", "encoder.layers.",
                  kSiglip + TensorNames{{"v.class_embd", "embeddings.class_embedding"}, {"v.pre_ln", "pre_layrnorm"}, {"mm.0", "linear_1"}, {"mm.2", "linear_2"}}});
+  // As older and newer versions of transformers name the parts.
+  for (const bool below : {false, true})
+    all.push_back({"llava16", "LlavaNextForConditionalGeneration", below ? "model.language_model." : "language_model.model.", R"("model_type":"llama")",
+                   R"("vision_feature_layer":-2,"vision_feature_select_strategy":"default","use_image_newline_parameter":true,)"
+                   R"("image_grid_pinpoints":[[224,112],[112,224],[224,224],[112,336],[336,112]],)" +
+                       vision(R"("num_hidden_layers":3,"num_attention_heads":2,)" + common + eps +
+                              R"(,"model_type":"clip_vision_model","image_size":112,"patch_size":14)"),
+                   R"("size":{"shortest_edge":112},"crop_size":{"height":112,"width":112},"do_center_crop":true,"do_pad":true,"resample":3,)"
+                   R"("aspect_ratio_setting":"anyres","image_grid_pinpoints":[[224,112],[112,224],[224,224],[112,336],[336,112]])",
+                   below ? "model.vision_tower.vision_model." : "vision_tower.vision_model.", below ? "model.multi_modal_projector." : "multi_modal_projector.",
+                   "encoder.layers.",
+                   kSiglip + TensorNames{{"v.class_embd", "embeddings.class_embedding"}, {"v.pre_ln", "pre_layrnorm"}, {"mm.0", "linear_1"}, {"mm.2", "linear_2"}},
+                   [](Weights&) {},
+                   // The vectors' file has no such tensor; llama.cpp would not read it.
+                   [](Weights& w) {
+                     FloatTensor newline = w.at("mm.2.bias");
+                     std::ranges::reverse(newline.values);
+                     w["model.image_newline"] = std::move(newline);
+                   }});
   all.push_back({"lfm2", "Lfm2VlForConditionalGeneration", "model.language_model.", R"("model_type":"llama")",
                  R"("downsample_factor":2,)" + vision(usual + R"(,"model_type":"siglip2_vision_model","num_patches":256,"patch_size":16)"),
                  R"("min_image_tokens":64,"max_image_tokens":256,"tile_size":512,"max_tiles":10,"do_image_splitting":true,"resample":2)",
@@ -237,6 +256,7 @@ inline std::string tower_name(const VisionFolder& folder, const std::string& nam
   };
   numbered("v.blk.", folder.layers);
   numbered("v.deepstack.", "deepstack_merger_list.");   // layers 0 and 1: the parts have their numbers
+  if (rest == "model.image_newline") return (folder.tower.starts_with("model.") ? "model." : "") + std::string("image_newline");
   if (rest.starts_with("mm.")) prefix = folder.projector;
   if (const auto whole = folder.names.find(rest); whole != folder.names.end()) return prefix + whole->second;
   const size_t dot = rest.rfind('.');

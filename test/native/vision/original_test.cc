@@ -56,6 +56,13 @@ TinyVision one_square() {
   return model;
 }
 
+// LLaVA 1.6, with what its makers put behind each row.
+TinyVision with_newline() {
+  TinyVision model("mlp");
+  model.bias("model.image_newline", TinyVision::kRow);
+  return model;
+}
+
 }  // namespace
 
 TEST(resampling_gives_the_bytes_of_pillow) {
@@ -146,10 +153,126 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());   // 24 x 1,440,000
 }
 
-TEST(makers_ways_that_are_not_known_are_refused_by_name) {
+TEST(llava_16_chooses_grids_and_cuts_padding_off_as_its_makers_do) {
+  const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};   // width, height
+  CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
+  CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));    // all survives, and of these it wastes least
+  CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));    // of equals the first
+  CHECK((llava_candidate({4000, 1000}, grids) == PictureSize{1008, 336}));
+  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));   // nothing survives anywhere
+  CHECK((llava_scaled({640, 480}, {672, 672}) == PictureSize{672, 504}));
+  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));   // 335.66, rounded up
+  CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
+  // 48 x 48 patches of 14 pixels: 640 x 480 fills 36 lines; of 641 x 480, 35.9; of 13 lines to cut off six go on either side.
+  CHECK((llava_kept({640, 480}, {48, 48}) == PictureSize{48, 36}));
+  CHECK((llava_kept({641, 480}, {48, 48}) == PictureSize{48, 36}));
+  CHECK((llava_kept({480, 641}, {48, 48}) == PictureSize{36, 48}));
+  CHECK((llava_kept({660, 480}, {48, 48}) == PictureSize{48, 34}));      // 34.9
+  CHECK((llava_kept({100, 100}, {48, 24}) == PictureSize{24, 24}));
+  CHECK((llava_kept({600, 300}, {48, 24}) == PictureSize{48, 24}));
+  CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));          // 7 * (49 / 49)
+  CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));     // 21 * (42 / 98) = 9: of 33 lines 32 go
+  CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));       // 15 lines, but for the last bit
+  CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));      // less than a line
+}
+
+// One piece: the whole picture, then the tiles; rows of embeddings across the tiles, without padding, each with the vector behind it.
+TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
+  constexpr int kSide = 24, kPatches = 6;   // of a view: 24 pixels, 6 x 6 rows
+  const ParsedModel parsed{with_newline()}, square{one_square()};
+  const auto model = loaded(parsed), single = loaded(square);
+  REQUIRE(model != nullptr && single != nullptr);
+  const std::vector<float> newline = with_newline().floats("model.image_newline");
+  const PictureSize size{40, 30};   // best of 24 x 48, 48 x 24 and 48 x 48: the last; scaled to 48 x 36
+  const Pieces pieces = pieces_of(*model, size.width, size.height);
+  REQUIRE(pieces.prepared.size() == 1 && pieces.plan.columns == 2 && pieces.plan.rows == 2 && pieces.plan.after.empty());
+  const PreparedPiece& piece = pieces.prepared[0];
+  REQUIRE(piece.width == kSide && piece.height == 5 * kSide);
+  const auto picture = striped_picture(size.width, size.height);
+  std::vector<std::vector<uint8_t>> views = {resample(ResampleFilter::kBicubic, picture.data(), size, {kSide, kSide})};
+  const auto scaled = resample(ResampleFilter::kBicubic, picture.data(), size, {48, 36});
+  for (int tile = 0; tile < 4; ++tile) {
+    std::vector<uint8_t> view;
+    for (int y = 0; y < kSide; ++y)
+      for (int x = 0; x < kSide; ++x)
+        for (int colour = 0; colour < 3; ++colour) {
+          const int line = tile / 2 * kSide + y - 6, column = tile % 2 * kSide + x;   // six black lines above, six below
+          view.push_back(line < 0 || line >= 36 ? uint8_t{0} : scaled[static_cast<size_t>((line * 48 + column) * 3 + colour)]);
+        }
+    views.push_back(std::move(view));
+  }
+  std::vector<uint8_t> expected_pixels;
+  std::vector<std::vector<float>> rows;   // of each view, as LLaVA 1.5 sees it
+  for (const auto& view : views) {
+    expected_pixels.insert(expected_pixels.end(), view.begin(), view.end());
+    const auto plan = single->plan(kSide, kSide);
+    const auto alone = single->prepare(*plan, {kSide, kSide, view});
+    REQUIRE(alone.ok() && (*alone)[0].pixels == view);
+    rows.push_back(rows_of(square, single, (*alone)[0]));
+  }
+  CHECK(piece.pixels == expected_pixels);
+  // 12 x 12 rows, of which 9 lines would show the picture: one and a half are cut off on either side, rounded down.
+  std::vector<float> expected = rows[0];
+  for (int line = 1; line < 11; ++line) {
+    for (int column = 0; column < 12; ++column) {
+      const auto at = rows[static_cast<size_t>(1 + line / kPatches * 2 + column / kPatches)].begin() +
+                      (line % kPatches * kPatches + column % kPatches) * ptrdiff_t{TinyVision::kRow};
+      expected.insert(expected.end(), at, at + TinyVision::kRow);
+    }
+    expected.insert(expected.end(), newline.begin(), newline.end());
+  }
+  CHECK_EQ(pieces.plan.n_tokens(), 36 + 10 * 13);
+  CHECK(rows_of(parsed, model, piece) == expected);
+  // In pieces of work of any size.
+  auto backend = make_cpu_backend({.threads = 1});
+  auto tower = VisionTower::load(*parsed.file, model, **backend);
+  REQUIRE(tower.ok());
+  const auto run = (*tower)->begin(piece);
+  int64_t left = run->total();
+  while (!run->advance(1)) {
+    CHECK(run->left() < left && run->left() > 0);
+    left = run->left();
+  }
+  CHECK(run->left() == 0 && run->take_rows() == expected);
+  // A small picture is enlarged into tiles, too; with low detail, or where the operator allows no tiles, one vector ends the whole.
+  CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);   // 24 x 48: the middle 6 lines of 12
+  const auto low = model->plan(40, 30, {.overview_only = true});
+  REQUIRE(low.ok() && low->n_tokens() == 37 && low->pieces.size() == 1 && low->columns == 0);
+  auto of_low = model->prepare(*low, {40, 30, picture});
+  REQUIRE(of_low.ok() && (*of_low)[0].pixels == views[0]);
+  std::vector<float> whole = rows[0];
+  whole.insert(whole.end(), newline.begin(), newline.end());
+  CHECK(rows_of(parsed, model, (*of_low)[0]) == whole);
+  for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp}) {
+    const auto bound = VisionModel::load(*parsed.file, {.max_tiles = 1, .resize = resize});
+    REQUIRE(bound.ok());
+    const auto plan = (*bound)->plan(40, 30);
+    CHECK(plan.ok() && plan->pieces.size() == 1 && plan->n_tokens() == (resize == VisionResize::kOriginal ? 37 : 36) && plan->columns == 0);
+    CHECK(plan->n_tokens() <= (*bound)->most_tokens());
+  }
+  // The same bytes are other rows where more of them is padding.
+  const std::vector<uint8_t> black(size_t{3} * 48 * 48);
+  const auto hash_of_black = [&](int width, int height) {
+    const auto plan = model->plan(width, height);
+    const auto prepared = model->prepare(*plan, {width, height, std::span(black).first(static_cast<size_t>(3 * width * height))});
+    CHECK(plan->columns == 2 && plan->rows == 2);
+    return (*prepared)[0].hash;
+  };
+  CHECK(hash_of_black(40, 30) != hash_of_black(40, 40));
+  // Far too narrow: none of the tiles' rows is left.
+  CHECK_EQ(pieces_of(*model, 3000, 1).plan.n_tokens(), 36);
+}
+
+TEST(llava_16_without_its_vector_is_refused_by_name) {
   const ParsedModel parsed{TinyVision("mlp")};
   const auto model = VisionModel::load(*parsed.file, {.resize = VisionResize::kOriginal});
-  CHECK(!model.ok() && model.error().code == ErrorCode::kUnsupported && model.error().message.find("LLaVA 1.6") != std::string::npos);
+  CHECK(!model.ok() && model.error().code == ErrorCode::kInvalidFile && model.error().message.find("model.image_newline") != std::string::npos);
+  TinyVision short_one = with_newline();
+  short_one.bias("model.image_newline", TinyVision::kRow - 1);
+  const ParsedModel other{short_one};
+  const auto refused = VisionModel::load(*other.file, {.resize = VisionResize::kOriginal});
+  CHECK(!refused.ok() && refused.error().message.find("model.image_newline") != std::string::npos);
+  CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());   // nobody looks at it
 }
 
 // With the table of positions turned by one, llama.cpp's order and the makers' are the same network.

@@ -74,15 +74,25 @@ TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
   CHECK(waits_for_an_hour(*second));
   // The larger one is computed in many parts, after each of which it has waited for nothing.
   int parts = 0;
+  const Clock::time_point from = Clock::now();
+  const Clock::duration seen = first->tower_time;
+  Clock::duration computed = seen;
+  CHECK(computed > Clock::duration::zero());
   for (; !first->inputs_ready; ++parts) {
     first->waits_since -= std::chrono::hours(1);
     CHECK(stage.advance(kOnePart));
     CHECK(!waits_for_an_hour(*first));
     CHECK(waits_for_an_hour(*second));
+    CHECK(first->tower_time > computed);   // each part is its own time, and nobody else's
+    computed = first->tower_time;
+    CHECK(second->tower_time == Clock::duration::zero());
   }
+  const Clock::duration passed = Clock::now() - from;
+  CHECK(first->tower_time - seen <= passed);
   CHECK(parts > 3);
   while (!second->inputs_ready) CHECK(stage.advance(kOnePart));
   CHECK(!waits_for_an_hour(*second));
+  CHECK(second->tower_time > Clock::duration::zero() && first->tower_time == computed);
   CHECK(!stage.advance(kOnePart));
   for (Request* request : {first.get(), second.get()}) stage.forget(*request);
   CHECK_EQ(stage.held_bytes(), size_t{0});
@@ -100,6 +110,7 @@ TEST(an_image_that_is_known_is_waited_for_until_its_turn) {
   CHECK(waits_for_an_hour(*again));
   CHECK(!stage.advance(kOnePart));   // nothing to compute
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
+  CHECK(first->tower_time > Clock::duration::zero() && again->tower_time == Clock::duration::zero());   // what is known takes none
   CHECK_EQ(counters.image_pieces_cached.load(), 1u);
 }
 

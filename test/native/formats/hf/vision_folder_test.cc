@@ -174,6 +174,47 @@ TEST(settings_of_kimi_that_cannot_be_are_named) {
   }
 }
 
+TEST(settings_of_llava_16_that_cannot_be_are_named) {
+  Parts whole;
+  whole.name = "LlavaNextForConditionalGeneration";
+  whole.config = R"("image_grid_pinpoints":[[112,56],[56,168]],"vision_config":{"model_type":"clip_vision_model","hidden_size":8,"num_hidden_layers":3,)"
+                 R"("image_size":56,"patch_size":14})";
+  whole.processor = R"({"size":{"shortest_edge":56},"crop_size":{"height":56,"width":56},"image_grid_pinpoints":[[112,56],[56,168]],"resample":3})";
+  whole.tensors = {{"model.image_newline", "F32", {8}, std::string(32, 'a')}};
+  const auto file = opened(whole);
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  const auto points = (*file)->integers("clip.vision.image_grid_pinpoints");
+  CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));   // the width first
+  CHECK((*file)->tensor("model.image_newline") != nullptr);
+  Parts usual = whole;
+  for (std::string* const text : {&usual.config, &usual.processor}) {
+    const std::string stated = R"("image_grid_pinpoints":[[112,56],[56,168]],)";
+    text->erase(text->find(stated), stated.size());
+  }
+  const auto unsaid = opened(usual);
+  if (!unsaid) return check::fail(__FILE__, __LINE__, unsaid.error().message);
+  CHECK_EQ((**(*unsaid)->integers("clip.vision.image_grid_pinpoints")).size(), 10u);   // the class's, where nobody says
+  for (const auto& [member, from, to, message] : std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
+           {&Parts::config, "[[112,56],[56,168]]", "[]", "'image_grid_pinpoints' is no list of 1 to 4096 pairs"},
+           {&Parts::config, "[[112,56],[56,168]]", "7", "'image_grid_pinpoints' is no list of 1 to 4096 pairs"},
+           {&Parts::config, "[112,56]", "[112]", "'image_grid_pinpoints[0]' is no pair of height and width"},
+           {&Parts::config, "[56,168]", "168", "'image_grid_pinpoints[1]' is no pair of height and width"},
+           {&Parts::config, "[112,56]", "[112,-56]", "'image_grid_pinpoints[0][1]' is -56, expected an integer"},
+           {&Parts::config, "[112,56]", "[4611686018427387904,56]", "'image_grid_pinpoints[0][0]'"},
+           {&Parts::processor, "[112,56]", "[56,112]", "'image_grid_pinpoints' is not that of config.json"},
+           {&Parts::processor, "\"shortest_edge\":56", "\"height\":28,\"width\":28", "'size' is not the side that the tower has, 56"},
+           {&Parts::processor, "\"width\":56", "\"width\":28", "'crop_size' is no square"},
+           {&Parts::config, "clip_vision_model", "siglip_vision_model", "'vision_config.model_type' is 'siglip_vision_model': a tower of this kind is not read"}}) {
+    Parts parts = whole;
+    std::string& text = parts.*member;
+    text.replace(text.find(from), from.size(), to);
+    refused(parts, message);
+  }
+  // LLaVA 1.5 has no such tensor.
+  whole.name = "LlavaForConditionalGeneration";
+  refused(whole, "'model.image_newline' is not known of this kind of vision tower");
+}
+
 TEST(tensors_of_towers_that_cannot_be_are_named) {
   const std::string at = "model.vision_tower.vision_model.";
   for (const auto& [tensor, message] : std::vector<std::pair<SafetensorData, std::string>>{
@@ -201,6 +242,14 @@ TEST(damaged_settings_of_towers_never_do_harm) {
     parts.processor = whole.processor.substr(0, cut % whole.processor.size());
     (void)opened(parts);   // whatever comes of it
   }
+}
+
+TEST(squares_of_lfm2_that_no_tower_has_are_named) {
+  Parts parts;
+  parts.name = "Lfm2VlForConditionalGeneration";
+  parts.config = R"("downsample_factor":1048576,"vision_config":{"hidden_size":8,"num_hidden_layers":2,"patch_size":1048576})";
+  parts.processor = R"({"resample":2})";
+  refused(parts, "'vision_config' has squares of 1048576 patches of 1048576");
 }
 
 }  // namespace monolith

@@ -11,7 +11,7 @@ import { count, dateTime } from '../format.js';
 import { OutcomeBadge, time } from './request-table.js';
 
 const PHASES = [
-  { key: 'prepare_ms', label: 'Read and checked', color: 7 }, { key: 'queue_ms', label: 'Queue', color: 1 },
+  { key: 'prepare_ms', label: 'Read and checked', color: 7 }, { key: 'queue_ms', label: 'Queue', color: 1 }, { key: 'tower_ms', label: 'Images', color: 3 },
   { key: 'prefill_ms', label: 'Prompt', color: 2 }, { key: 'decode_ms', label: 'Answer', color: 0 },
 ] as const;
 
