@@ -20,7 +20,7 @@ import { checkable, checked } from './format-check.js';
 import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
 import { contextOf, countOf } from './questions.js';
 import { Server, type UpstreamSettings } from './server.js';
-import { sharedNow, SharedPlaces, type SharedCounts } from './shared-counts.js';
+import { sharedNow, type SharedCounts } from './shared-counts.js';
 
 export interface UpstreamOptions {
   readonly settings: UpstreamSettings;
@@ -53,7 +53,6 @@ export class UpstreamProvider implements Provider {
 
   constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, tell, other }: UpstreamOptions) {
     this.#upstream = upstream;
-    const row = counts.row();
     this.reasons = upstream.thinking !== 'none';
     this.sees = upstream.images;
     this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
@@ -62,7 +61,7 @@ export class UpstreamProvider implements Provider {
     const { fallback } = upstream;
     this.#world = {
       model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Set(),
-      slots: new FairSlots(new SharedPlaces(row, settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
+      slots: new FairSlots(counts.places(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
       fallback: fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
       turn: () => this.#turn++,
     };
