@@ -23,7 +23,7 @@ const USAGE = `npm run bench -- upstream [options]
   --rate N       requests a second (default 1000)
   --seconds S    of each measurement (default 2), after half a second that is not counted
   --rounds N     measurements each way, in turn (default 10)
-  --node FLAGS   for the server, as in --node "--max-semi-space-size=4"
+  --node FLAGS   for the server, as in --node="--max-semi-space-size=4"
   --streams N    open at once (default 5000); 0 leaves this out
   --json OUT     write every figure to OUT
 `;
@@ -131,6 +131,7 @@ class Driver {
       const tick = (): void => {
         for (const due = Math.min(total, Math.floor((performance.now() - begun) * rate / 1000)); sent < due; sent++) {
           let connection = this.#idle.pop();
+          while (connection?.isClosed === true) connection = this.#idle.pop();
           if (connection === undefined) this.#all.push((connection = new Connection(this.target)));
           left++;
           const asked = connection, counts = sent >= uncounted;
@@ -166,11 +167,15 @@ class Connection {
   #firstMs: number | null = null;
   #tail = '';
   #done: ((ms: number, well: boolean) => void) | null = null;
+  isClosed = false;
 
   constructor(target: Target) {
     this.#request = requestText(target, 1);
     this.#socket = connect(target.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
-    this.#socket.on('data', (text: string) => this.#read(text)).on('error', () => this.#end(false)).on('close', () => this.#end(false));
+    this.#socket.on('data', (text: string) => this.#read(text)).on('error', () => this.#end(false)).on('close', () => {
+      this.isClosed = true;
+      this.#end(false);
+    });
   }
 
   ask(done: (ms: number, well: boolean) => void): void {
