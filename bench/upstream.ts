@@ -1,24 +1,29 @@
 // What a model that runs elsewhere costs here: time added to the first token, processor time of a request, and the memory of
 // many streams at once, in front of a stand-in that answers without a model. Stand-in, server and client are processes of
-// their own; direct and through the server are measured in turn within the same seconds.
+// their own; direct and through the server are measured in turn within the same seconds, and the server tells how long its
+// collections of garbage took.
 //
 //   npm run bench -- upstream --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as after } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '../src/engine/load-addon.js';
+import type { LoopTold } from './lib/loop-teller.js';
+import { commit, machine } from './lib/machine.js';
 
 const USAGE = `npm run bench -- upstream [options]
 
   --rate N       requests a second (default 1000)
-  --seconds S    of each measurement (default 4), after one that is not counted
-  --rounds N     measurements each way, in turn (default 3)
+  --seconds S    of each measurement (default 2), after half a second that is not counted
+  --rounds N     measurements each way, in turn (default 10)
+  --node FLAGS   for the server, as in --node="--max-semi-space-size=4"
   --streams N    open at once (default 5000); 0 leaves this out
   --json OUT     write every figure to OUT
 `;
@@ -27,42 +32,72 @@ const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
 
 interface Target { port: number; key: string | null; model: string }
-interface Latency { requests: number; failed: number; p50: number; p99: number }
 
 export async function upstreamBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { rate: text, seconds: text, rounds: text, streams: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ args, strict: true, options: { rate: text, seconds: text, rounds: text, streams: text, node: text, json: text, help: { type: 'boolean' } } });
   if (values.help === true) return void process.stdout.write(USAGE);
-  const [rate, seconds, rounds, streams] = [['rate', 1_000], ['seconds', 4], ['rounds', 3], ['streams', 5_000]].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [number, number, number, number];
+  const [rate, seconds, rounds, streams] = [['rate', 1_000], ['seconds', 2], ['rounds', 10], ['streams', 5_000]].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [number, number, number, number];
 
-  const figures = { rate, ...await latencies(rate, seconds, rounds), ...(streams === 0 ? {} : await memory(streams)) };
+  const flags = (values.node ?? '').split(' ').filter((flag) => flag !== '');
+  const load = [loadavg()];
+  const times = await latencies(rate, seconds, rounds, flags);
+  load.push(loadavg());
+  const figures = { bench: 'upstream', at: new Date().toISOString(), machine: machine(), commit: commit(), node: flags, load, rate, seconds, ...times, ...(streams === 0 ? {} : await memory(streams, flags)) };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
-async function latencies(rate: number, seconds: number, rounds: number): Promise<object> {
-  return withServers(0, 0, async (direct, through, pid) => {
-    await drive(direct, rate, 1);
-    await drive(through, rate, 1);
-    const runs: { direct: Latency; through: Latency; cpuUs: number }[] = [];
+/**
+ * The same connections are driven both ways in turn, within seconds, so that what else the machine does falls on both alike. Quantiles
+ * are of all rounds together; the range is that of the rounds.
+ */
+async function latencies(rate: number, seconds: number, rounds: number, flags: readonly string[]): Promise<object> {
+  return withServers(0, 0, flags, async (direct, through, server) => {
+    const ways = [new Driver(direct), new Driver(through)] as const;
+    for (const way of ways) await way.drive(rate, 1);
+    await toldBy(server);
+    const cpu: number[] = [], told: LoopTold[] = [];
+    const times: [number[][], number[][]] = [[], []];
     for (let round = 0; round < rounds; round++) {
-      const alone = await drive(direct, rate, seconds);
-      const before = cpuSeconds(pid);
-      const with_ = await drive(through, rate, seconds);
-      runs.push({ direct: alone, through: with_, cpuUs: (cpuSeconds(pid) - before) * 1e6 / with_.requests });
+      times[0].push(await ways[0].drive(rate, seconds));
+      await toldBy(server);
+      const before = cpuSeconds(server.pid as number);
+      const these = await ways[1].drive(rate, seconds);
+      cpu.push((cpuSeconds(server.pid as number) - before) * 1e6 / (these.length + rate / 2));
+      told.push(await toldBy(server));
+      times[1].push(these);
     }
-    const median = (of: (run: (typeof runs)[number]) => number): number => [...runs].map(of).sort((a, b) => a - b)[Math.floor(runs.length / 2)] as number;
+    for (const way of ways) way.close();
+    const [alone, with_] = times.map((each) => ({ ...quantiles(each.flat()), rounds: each.map(quantiles) })) as [Spread, Spread];
+    const added = (at: 'p50' | 'p90' | 'p99'): object => ({ all: rounded(with_[at] - alone[at]), rounds: with_.rounds.map((one, index) => rounded(one[at] - alone.rounds[index]![at])) });
     return {
-      direct_ms: { p50: median((run) => run.direct.p50), p99: median((run) => run.direct.p99) }, through_ms: { p50: median((run) => run.through.p50), p99: median((run) => run.through.p99) },
-      added_ms: { p50: median((run) => run.through.p50 - run.direct.p50), p99: median((run) => run.through.p99 - run.direct.p99) },
-      cpu_us_per_request: median((run) => run.cpuUs), failed: runs.reduce((sum, run) => sum + run.direct.failed + run.through.failed, 0), runs,
+      added_ms: { p50: added('p50'), p90: added('p90'), p99: added('p99') }, direct_ms: alone, through_ms: with_,
+      cpu_us_per_request: rounded([...cpu].sort((a, b) => a - b)[Math.floor(cpu.length / 2)] as number), failed: ways[0].failed + ways[1].failed, server: told,
     };
   });
 }
 
-async function memory(streams: number): Promise<object> {
+interface Quantiles { requests: number; p50: number; p90: number; p99: number; longest: number }
+interface Spread extends Quantiles { rounds: Quantiles[] }
+
+const rounded = (value: number): number => Math.round(value * 1000) / 1000;
+
+function quantiles(times: readonly number[]): Quantiles {
+  const sorted = [...times].sort((a, b) => a - b);
+  const at = (share: number): number => rounded(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN);
+  return { requests: sorted.length, p50: at(0.5), p90: at(0.9), p99: at(0.99), longest: at(1) };
+}
+
+async function toldBy(server: ChildProcess): Promise<LoopTold> {
+  server.send('tell');
+  return (await once(server, 'message'))[0] as LoopTold;
+}
+
+async function memory(streams: number, flags: readonly string[]): Promise<object> {
   // So long between two tokens that all are open at once, also on a machine with something else to do.
-  return withServers(1, 20_000, async (_direct, through, pid) => {
+  return withServers(1, 20_000, flags, async (_direct, through, server) => {
+    const pid = server.pid as number;
     const idle = rssBytes(pid);
     const sockets: Socket[] = [];
     let begun = 0, failed = 0;
@@ -78,42 +113,45 @@ async function memory(streams: number): Promise<object> {
   });
 }
 
-/**
- * Requests at their times, whether the ones before have been answered or not. Those of the first half second are not
- * counted: every connection is made then, here and to the stand-in, which a service under way does not do.
- */
-async function drive(target: Target, rate: number, seconds: number): Promise<Latency> {
-  const times: number[] = [];
-  const uncounted = rate / 2;
-  const idle: Connection[] = [];
-  const all: Connection[] = [];
-  let failed = 0, left = 0;
-  const total = Math.round(uncounted + rate * seconds);
-  const begun = performance.now();
-  await new Promise<void>((resolve) => {
-    let sent = 0;
-    const tick = (): void => {
-      for (const due = Math.min(total, Math.floor((performance.now() - begun) * rate / 1000)); sent < due; sent++) {
-        let connection = idle.pop();
-        if (connection === undefined) all.push((connection = new Connection(target)));
-        left++;
-        const asked = connection;
-        const counts = sent >= uncounted;
-        asked.ask((ms, well) => {
-          if (!well) failed++;
-          else if (counts) times.push(ms);
-          idle.push(asked);
-          if (--left === 0 && sent >= total) resolve();
-        });
-      }
-      if (sent < total) setTimeout(tick, 1);
-    };
-    tick();
-  });
-  for (const connection of all) connection.close();
-  times.sort((a, b) => a - b);
-  const at = (share: number): number => Math.round((times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? NaN) * 1000) / 1000;
-  return { requests: times.length, failed, p50: at(0.5), p99: at(0.99) };
+/** Requests at their times, whether the ones before have been answered or not, on connections that are kept. */
+class Driver {
+  readonly #idle: Connection[] = [];
+  readonly #all: Connection[] = [];
+  failed = 0;
+
+  constructor(private readonly target: Target) {}
+
+  /** Milliseconds to the first token of each, but of the first half second: what a pause has let go is fetched back then. */
+  async drive(rate: number, seconds: number): Promise<number[]> {
+    const times: number[] = [];
+    const uncounted = rate / 2, total = Math.round(uncounted + rate * seconds);
+    const begun = performance.now();
+    let left = 0, sent = 0;
+    await new Promise<void>((resolve) => {
+      const tick = (): void => {
+        for (const due = Math.min(total, Math.floor((performance.now() - begun) * rate / 1000)); sent < due; sent++) {
+          let connection = this.#idle.pop();
+          while (connection?.isClosed === true) connection = this.#idle.pop();
+          if (connection === undefined) this.#all.push((connection = new Connection(this.target)));
+          left++;
+          const asked = connection, counts = sent >= uncounted;
+          asked.ask((ms, well) => {
+            if (!well) this.failed++;
+            else if (counts) times.push(ms);
+            this.#idle.push(asked);
+            if (--left === 0 && sent >= total) resolve();
+          });
+        }
+        if (sent < total) setTimeout(tick, 1);
+      };
+      tick();
+    });
+    return times;
+  }
+
+  close(): void {
+    for (const connection of this.#all) connection.close();
+  }
 }
 
 const requestText = ({ port, key, model }: Target, tokens: number): string => {
@@ -129,11 +167,15 @@ class Connection {
   #firstMs: number | null = null;
   #tail = '';
   #done: ((ms: number, well: boolean) => void) | null = null;
+  isClosed = false;
 
   constructor(target: Target) {
     this.#request = requestText(target, 1);
     this.#socket = connect(target.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
-    this.#socket.on('data', (text: string) => this.#read(text)).on('error', () => this.#end(false)).on('close', () => this.#end(false));
+    this.#socket.on('data', (text: string) => this.#read(text)).on('error', () => this.#end(false)).on('close', () => {
+      this.isClosed = true;
+      this.#end(false);
+    });
   }
 
   ask(done: (ms: number, well: boolean) => void): void {
@@ -174,17 +216,17 @@ function open(target: Target, tokens: number, begun: () => void, failed: () => v
   return socket;
 }
 
-async function withServers<T>(firstMs: number, gapMs: number, work: (direct: Target, through: Target, pid: number) => Promise<T>): Promise<T> {
+async function withServers<T>(firstMs: number, gapMs: number, flags: readonly string[], work: (direct: Target, through: Target, server: ChildProcess) => Promise<T>): Promise<T> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const standIn = spawn(process.execPath, [join(packageRoot, 'build', 'bench', 'lib', 'stand-in-server.js'), String(firstMs), String(gapMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
   const port = Number(/\d+/.exec(await firstLine(standIn))?.[0]);
   const server = spawn(process.execPath, [
-    join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'error', '--port', '0', '--data-dir', data, '--model', `far=http://127.0.0.1:${port}/v1`,
+    ...flags, '--import', pathToFileURL(join(packageRoot, 'build', 'bench', 'lib', 'loop-teller.js')).href, join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'error', '--port', '0', '--data-dir', data, '--model', `far=http://127.0.0.1:${port}/v1`,
     '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--upstream-concurrency', '100000', '--requests-days', '0',
-  ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit'] });
+  ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   try {
     const ready = JSON.parse(await firstLine(server)) as { port: number };
-    return await work({ port, key: null, model: 'far' }, { port: ready.port, key: KEY, model: 'far' }, server.pid as number);
+    return await work({ port, key: null, model: 'far' }, { port: ready.port, key: KEY, model: 'far' }, server);
   } finally {
     for (const child of [server, standIn]) {
       child.kill('SIGKILL');

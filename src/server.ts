@@ -25,7 +25,7 @@ import { ensureRoom } from './storage/lmdb-store.js';
 import { createTelemetry } from './telemetry/telemetry.js';
 import type { Telemetry } from './telemetry/types.js';
 import { HeldResponses } from './storage/held-responses.js';
-import { upstreamRows } from './service/engine-settings.js';
+import { upstreamShape } from './service/engine-settings.js';
 import { AnsweringThreads } from './threads/answering-threads.js';
 import { LocalBus } from './shared/bus.js';
 import { SharedCounts, upstreamBytes } from './generation/upstream/shared-counts.js';
@@ -106,7 +106,7 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   const loading = tellLoading(pool, log, options.onLoading);
   const closing = new AbortController();
   undo.add(() => closing.abort());
-  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUpThread(index, service, hub, shared, telemetry, closing.signal, () => threads?.size ?? 0) });
+  const threads = hub === null ? null : await AnsweringThreads.start({ config, shared, bus: hub, http, log, onLost: (index) => giveUpThread(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0) });
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
   const url = `http://${urlHost(config.host)}:${port}`;
@@ -167,15 +167,15 @@ function sharedState(config: Config): SharedState {
     process: randomBytes(6).toString('hex'),
     counters: new SharedArrayBuffer(COUNTER_BYTES),
     ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
-    upstreams: new SharedArrayBuffer(upstreamBytes(upstreamRows(config), threads)),
+    upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),
   };
 }
 
 /** What a thread that has ended by itself held and ran. `others`: threads that run. */
-function giveUpThread(index: number, { failUnfinished, admission }: Service, bus: HubBus, shared: SharedState, { log }: Telemetry, closing: AbortSignal, others: () => number): void {
-  new SharedCounts(shared.upstreams, bus.threads, 0).leaveAll(index);
+function giveUpThread(index: number, { failUnfinished, admission }: Service, bus: HubBus, config: Config, shared: SharedState, { log }: Telemetry, closing: AbortSignal, others: () => number): void {
+  new SharedCounts(shared.upstreams, upstreamShape(config), 0).leaveAll(index);
   giveUp({ index, admission, ledger: ledgerOf(shared.ledgers, index), held: new HeldResponses(shared.held), bus, failUnfinished, log, closing, others });
 }
 

@@ -83,7 +83,7 @@ import type { LimitValues } from './wire/dashboard.js';
 import { tellCounters } from './service/counters-log.js';
 import { tellUpstream } from './service/upstream-log.js';
 import { tellResidency } from './service/residency-log.js';
-import { configuredModels, generationLimits, loadOptions, upstreamOptions } from './service/engine-settings.js';
+import { configuredModels, generationLimits, loadOptions, upstreamOptions, upstreamShape } from './service/engine-settings.js';
 import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './service/engine-status.js';
 import type { FailedModel } from './service/engine-status.js';
 import { folderStores, ownStores } from './service/lmdb-stores.js';
@@ -216,7 +216,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   undo.add(() => residency.close());
   undo.add(bus.on('model.resides', (message) => residency.follow(message)));
   const upstreams = new Upstreams(catalog, {
-    ...upstreamOptions(config), counts: new SharedCounts(shared.upstreams, config.http.threads, bus.index), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
+    ...upstreamOptions(config), counts: new SharedCounts(shared.upstreams, upstreamShape(config), bus.index), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
     other: async (name, signal) => {
       const other = models.find(name);
       await other.awake(signal);

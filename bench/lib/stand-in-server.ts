@@ -35,6 +35,9 @@ export interface WireBody {
   readonly text?: object;
 }
 
+/** Connections stay for as long as nothing is asked: a client that drives something else meanwhile finds them again. */
+const KEEP_MS = 60_000;
+
 /** Tokens of a text, by its own reckoning. */
 export const tokensOf = (text: string): number => text.trim().split(/\s+/).filter((word) => word !== '').reduce((sum, word) => sum + Math.ceil(word.length / 4), 0);
 
@@ -72,7 +75,7 @@ export class StandInServer {
   private constructor(private readonly server: Server, private readonly settings: StandIn, private readonly keeps: boolean) {}
 
   static async start(settings: StandIn, keeps = true): Promise<StandInServer> {
-    const server = createServer();
+    const server = createServer({ keepAliveTimeout: KEEP_MS });
     const one = new StandInServer(server, settings, keeps);
     server.on('request', (request, response) => {
       void one.#serve(request, response).catch(() => response.destroy());

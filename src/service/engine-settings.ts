@@ -7,6 +7,7 @@ import { upstreamOfAddress, type Upstream } from '../config/upstream.js';
 import { CatalogError, modelElsewhere, modelOfFile, readCatalog, withOverrides } from '../engine/catalog.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { GenerationLimits } from '../generation/generation-limits.js';
+import type { SharedShape } from '../generation/upstream/shared-counts.js';
 import type { UpstreamOptions } from '../generation/upstream/upstream-provider.js';
 
 /** What `load` of the addon takes, from the settings. */
@@ -36,9 +37,10 @@ export function upstreamOptions({ engine, upstream }: Config): Pick<UpstreamOpti
   return { settings: upstream, queueWaitMs: engine.queue_wait_ms, queueMax: engine.queue_max, maxGenerationMs: engine.max_generation_ms };
 }
 
-/** Rows that models elsewhere take of what threads count together, at most: one each, and one for each server. */
-export function upstreamRows({ model, models: { overrides } }: Config): number {
-  return 2 * model.length + Object.values(overrides).reduce((sum, { upstream }) => sum + (upstream === undefined ? 0 : 1 + upstream.servers.length), 0);
+/** Models elsewhere and their servers, of which threads count together what is under way: so many at most. */
+export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
+  const set = Object.values(overrides).flatMap(({ upstream }) => (upstream === undefined ? [] : [upstream.servers.length]));
+  return { models: model.length + set.length, servers: model.length + set.reduce((sum, servers) => sum + servers, 0), threads };
 }
 
 /** The models the settings ask for. Throws CatalogError. */

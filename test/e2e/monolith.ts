@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
+import type { UpstreamApi } from '../../src/config/upstream.js';
+import { askedIn, askingOf, engineOf, type Start } from '../support/served-elsewhere.js';
 
 export const root = resolve(import.meta.dirname, '..', '..', '..');   // build/test/e2e → the repository
 export const main = join(root, 'dist', 'main.js');
@@ -28,7 +30,35 @@ const KEY = 'test-key-0123456789';
 /** Flags of Node for a process that ends with this one; its standard input has to be a pipe. */
 export const endsWithParent = ['--import', pathToFileURL(join(root, 'build', 'test', 'support', 'ends-with-parent.js')).href];
 
-export async function startMonolith(settings: { args?: string[]; env?: Record<string, string> } = {}): Promise<Monolith> {
+export async function startMonolith(settings: Start = {}): Promise<Monolith> {
+  return askedIn === undefined ? startProcess(settings) : startBefore(settings, askedIn);
+}
+
+/** Its models run in a second process, which ends with it. */
+async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith> {
+  const engine = await startProcess(engineOf(settings));
+  try {
+    const response = await fetch(`${engine.url}/v1/models`, { headers: { authorization: `Bearer ${engine.key}` } });
+    const { data } = await response.json() as { data: { id: string; input_modalities?: string[] }[] };
+    const models = data.map(({ id, input_modalities: takes }) => ({ id, images: takes?.includes('image') === true }));
+    const server = await startProcess(askingOf(settings, api, { url: engine.url, key: engine.key, models }));
+    // However it ends: some tests kill it.
+    const ended = once(server.process, 'exit').then(() => engine.stop());
+    return {
+      ...server,
+      stop: async () => {
+        const code = await server.stop();
+        await ended;
+        return code;
+      },
+    };
+  } catch (error) {
+    await engine.stop();
+    throw error;
+  }
+}
+
+async function startProcess(settings: Start): Promise<Monolith> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-test-'));
   const child = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', ...(settings.args ?? [])], {
     env: { ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: KEY, ...settings.env },

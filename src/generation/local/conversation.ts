@@ -1,6 +1,7 @@
 // From the internal messages to the shape a particular model's template can express: where it has no slot
 // for a later system message, none for system at all, none for tool calls, or insists on alternation, the
 // conversation is refolded so that no text is ever lost silently.
+import { imageNote } from '../image-note.js';
 import type { TemplateMessage } from './template-context.js';
 import type { ReasoningMarkers } from './reasoning.js';
 import type { Shield } from './shield.js';
@@ -28,11 +29,6 @@ export function textOf(content: Content | null): string {
 
 /** Text in the place of an image: what a model without vision is given to know of it, or a mark of where it stands. */
 export type ImageText = (part: ImagePart) => string;
-
-/** What a model without vision is given to know of an image. */
-export function imageNote({ source }: ImagePart): string {
-  return source.kind === 'loaded' ? `[image: ${source.image.format.toUpperCase()}, ${source.image.width} x ${source.image.height}]` : '[image]';
-}
 
 const JOIN = '\n\n';
 

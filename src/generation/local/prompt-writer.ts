@@ -2,7 +2,8 @@
 // template. One per loaded model; it holds no state of any request. Event-loop thread only.
 import { apiError, type ApiError } from '../../errors.js';
 import type { ChatTemplate } from './chat-template.js';
-import { addSystemText, clientTexts, imageNote, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
+import { imageNote } from '../image-note.js';
+import { addSystemText, clientTexts, placeSystem, toTemplateMessages, type TemplateShape } from './conversation.js';
 import { formatInstruction } from './format-instruction.js';
 import { ImageMarks, type MarkedText } from './image-marks.js';
 import type { ReasoningMarkers } from './reasoning.js';

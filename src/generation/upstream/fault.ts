@@ -44,7 +44,7 @@ export interface ErrorAnswer { readonly status: number; readonly body: string; r
 export function faultOfStatus({ status, body, retryAfter }: ErrorAnswer, secrets: readonly string[], promptParam: string): UpstreamFault {
   const said = wordsOf(body, secrets);
   const extra: ErrorExtra = { upstreamStatus: status };
-  const refused = (code: ErrorCode, message: string): UpstreamFault => new UpstreamFault('refused', apiError(code, message, null, extra), false, false);
+  const refused = (code: ErrorCode, message: string): UpstreamFault => new UpstreamFault('refused', apiError(code, message, paramOf(body), extra), false, false);
   if (status >= 300 && status < 400) return new UpstreamFault('protocol', unavailable('The server this model runs on sends us elsewhere, which is not followed.', extra), false, true);
   if ((status === 400 || status === 413 || status === 422 || status === 500) && speaksOfLength(body)) {
     return new UpstreamFault('refused', apiError('context_length_exceeded', `The prompt is too long for this model: ${said ?? 'its context is shorter'}`, promptParam, extra), false, false);
@@ -91,6 +91,19 @@ export function wordsOf(body: string, secrets: readonly string[]): string | null
   // Keys are shown shortened, too: sk-ab…yz.
   text = text.replace(/\b(sk|key|tok|hf)[-_][\w*.-]{4,}/gi, '…').replace(/[\u0000-\u001f\u007f]+/g, ' ').trim();
   return text === '' ? null : text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text;
+}
+
+/** Fields that are called the same in all formats: others have another name, or another place, in the client's. */
+const SAME_FIELDS: ReadonlySet<unknown> = new Set(['temperature', 'top_p', 'top_k', 'min_p', 'seed', 'logit_bias', 'frequency_penalty', 'presence_penalty', 'repetition_penalty']);
+
+/** The field that an error's body blames, if it is one of these. */
+function paramOf(body: string): string | null {
+  try {
+    const { error } = JSON.parse(body) as { error?: { param?: unknown } | null };
+    return SAME_FIELDS.has(error?.param) ? error!.param as string : null;
+  } catch {
+    return null;
+  }
 }
 
 function messageIn(value: unknown): unknown {

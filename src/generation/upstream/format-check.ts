@@ -2,7 +2,7 @@
 // told as a failure, never taken for an answer. Event-loop thread only.
 import { apiError } from '../../errors.js';
 import { formatProblem } from '../output-format.js';
-import type { GenerationEvent, OutputFormat } from '../types.js';
+import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.js';
 import { schemaProblem } from './schema-problem.js';
 
 /** Throws ApiError 422 for a form that cannot be checked here: patterns of strangers may take for ever. */
@@ -34,4 +34,18 @@ function problemOf(format: OutputFormat, text: string): string | null {
   if (format.type === 'choice') return format.choices.includes(text) ? null : 'it is none of the choices';
   const problem = formatProblem(format, text);
   return problem !== null || format.type !== 'json_schema' ? problem : schemaProblem(format.schema, JSON.parse(text));
+}
+
+/**
+ * Hands events on of a server that holds to the form. Most do not say whether it was a stop string that ended an answer: where
+ * there are some, one that is not of the form was cut by one.
+ */
+export function heldTo({ format, stop }: Pick<GenerationRequest, 'format' | 'stop'>, onEvent: (event: GenerationEvent) => void): (event: GenerationEvent) => void {
+  if (stop.length === 0 || format.type === 'text') return onEvent;
+  const contents = new Map<number, string>();
+  return (event) => {
+    if (event.type === 'text' && event.section === 'content') contents.set(event.choice, (contents.get(event.choice) ?? '') + event.text);
+    const isCut = event.type === 'finished' && event.reason === 'end_of_turn' && formatProblem(format, contents.get(event.choice) ?? '') !== null;
+    onEvent(isCut ? { ...event, reason: 'stop_string', stopString: stop.length === 1 ? stop[0]! : null } : event);
+  };
 }

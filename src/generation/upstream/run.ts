@@ -20,7 +20,7 @@ export interface RunWorld {
   readonly settings: UpstreamSettings;
   readonly queueWaitMs: number;
   readonly maxGenerationMs: number;
-  readonly slots: FairSlots;
+  readonly slots: FairSlots<number>;
   /** The model to ask where no server answers; throws ApiError where that one cannot be asked. Null: there is none. */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
   readonly running: Set<UpstreamRun>;

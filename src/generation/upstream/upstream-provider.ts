@@ -11,16 +11,17 @@ import type { UpstreamMeter } from '../../telemetry/types.js';
 import { VERSION } from '../../version.js';
 import { FairSlots } from '../fair-slots.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
-import type { GenerationEvent, GenerationRequest } from '../types.js';
+import { imageNote } from '../image-note.js';
+import type { GenerationEvent, GenerationRequest, Message } from '../types.js';
 import { completions } from './apis/all.js';
 import type { Asked, Body, UpstreamApi } from './apis/api.js';
 import { isHeld } from './apis/chat-request.js';
 import { estimatedTokens } from './estimate.js';
-import { checkable, checked } from './format-check.js';
+import { checkable, checked, heldTo } from './format-check.js';
 import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
 import { contextOf, countOf } from './questions.js';
 import { Server, type UpstreamSettings } from './server.js';
-import { sharedNow, SharedPlaces, type SharedCounts } from './shared-counts.js';
+import { sharedNow, type SharedCounts } from './shared-counts.js';
 
 export interface UpstreamOptions {
   readonly settings: UpstreamSettings;
@@ -53,7 +54,6 @@ export class UpstreamProvider implements Provider {
 
   constructor(private readonly model: CatalogModel, upstream: Upstream, { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, tell, other }: UpstreamOptions) {
     this.#upstream = upstream;
-    const row = counts.row();
     this.reasons = upstream.thinking !== 'none';
     this.sees = upstream.images;
     this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
@@ -62,7 +62,7 @@ export class UpstreamProvider implements Provider {
     const { fallback } = upstream;
     this.#world = {
       model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Set(),
-      slots: new FairSlots(new SharedPlaces(row, settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
+      slots: new FairSlots(counts.places(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
       fallback: fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
       turn: () => this.#turn++,
     };
@@ -84,7 +84,7 @@ export class UpstreamProvider implements Provider {
   get waiting(): number { return Math.max(0, this.#world.running.size - this.running); }
 
   check(request: GenerationRequest): void {
-    if (this.sees) return;
+    if (this.sees || this.model.image_input === 'note') return;
     for (const { content } of request.messages) {
       if (typeof content !== 'object' || content === null) continue;
       for (const part of content) {
@@ -114,8 +114,8 @@ export class UpstreamProvider implements Provider {
       promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
       start: (onEvent) => {
-        if (request.maxTokens === 0) return nothing(facts, onEvent);
-        const run = new UpstreamRun(this.#world, { request, facts, asker, api }, held ? onEvent : checked(request.format, onEvent, () => run.cancel()));
+        if (request.maxTokens === 0) return nothing(this.count(request), request.n, onEvent);
+        const run = new UpstreamRun(this.#world, { request, facts, asker, api }, held ? heldTo(request, onEvent) : checked(request.format, onEvent, () => run.cancel()));
         return run.start();
       },
     };
@@ -124,8 +124,8 @@ export class UpstreamProvider implements Provider {
   /** Asks a server that counts. Pictures are not sent for that. */
   async count(request: GenerationRequest): Promise<TokenCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
-    if (server !== undefined && !hasImages(request)) {
-      const body = request.raw !== undefined ? {} : server.api.body({ request, cap: null, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream });
+    if (server !== undefined && !(this.sees && hasImages(request))) {
+      const body = request.raw !== undefined ? {} : server.api.body({ request: this.#withDefaults(request), cap: null, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream });
       const tokens = await countOf(server, body, request);
       if (tokens !== null) return { tokens, exact: true };
     }
@@ -155,8 +155,9 @@ export class UpstreamProvider implements Provider {
     return { tokens: estimatedTokens(request), exact: false };
   }
 
-  /** What the operator has set of sampling, where the client has not. */
-  #withDefaults(request: GenerationRequest): GenerationRequest {
+  /** What the operator has set of sampling, where the client has not; and notes of images where the model does not see. */
+  #withDefaults(seen: GenerationRequest): GenerationRequest {
+    const request = this.sees || !hasImages(seen) ? seen : { ...seen, messages: seen.messages.map(noted) };
     const set = this.model.givenSampling;
     if (set === undefined || Object.keys(set).length === 0) return request;
     const { sampling } = request;
@@ -175,16 +176,25 @@ function refusePlain(): never {
   throw apiError('unsupported_feature', 'The server this model runs on takes conversations only, no plain prompts.', 'prompt');
 }
 
-/** A request for its prompt alone: a server elsewhere keeps its cache its own way. */
-function nothing({ n, estimatedPrompt }: { n: number; estimatedPrompt: number }, onEvent: (event: GenerationEvent) => void): RunningGeneration {
-  const timer = setImmediate(() => {
-    onEvent({ type: 'started', promptTokens: estimatedPrompt, cachedTokens: 0, queueMs: 0 });
-    for (let choice = 0; choice < n; choice++) {
+/** Notes in the place of its images. */
+function noted(message: Message): Message {
+  if (message.role !== 'user' && message.role !== 'tool') return message;
+  const { content } = message;
+  return typeof content === 'string' ? message : { ...message, content: content.map((part) => (part.type === 'image' ? { type: 'text' as const, text: imageNote(part) } : part)) };
+}
+
+/** A request for its prompt alone is counted and not asked: a server elsewhere keeps its cache its own way. */
+function nothing(counting: Promise<TokenCount>, n: number, onEvent: (event: GenerationEvent) => void): RunningGeneration {
+  let isWanted = true;
+  void counting.then(({ tokens: promptTokens, exact }) => {
+    if (!isWanted) return;
+    onEvent({ type: 'started', promptTokens, cachedTokens: 0, queueMs: 0 });
+    for (let choice = 0; choice < n && isWanted; choice++) {
       onEvent({
         type: 'finished', choice, reason: 'max_tokens', stopString: null, completionTokens: 0, reasoningTokens: 0, calls: 0, timings: { prefillMs: 0, decodeMs: 0 },
-        counted: { promptTokens: estimatedPrompt, cachedTokens: 0, estimated: true },
+        counted: { promptTokens, cachedTokens: 0, estimated: !exact },
       });
     }
   });
-  return { cancel: () => clearImmediate(timer) };
+  return { cancel: () => { isWanted = false; } };
 }

@@ -1,7 +1,8 @@
 // Several threads that answer: servers elsewhere have one circuit breaker, and one number of requests under way, for all.
 import { Agent, request } from 'node:http';
 import t from 'tap';
-import { ownCounts, SharedCounts, sharedNow, SharedPlaces, upstreamBytes } from '../../../src/generation/upstream/shared-counts.js';
+import { FairSlots } from '../../../src/generation/fair-slots.js';
+import { SharedCounts, sharedNow, upstreamBytes } from '../../../src/generation/upstream/shared-counts.js';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream } from '../../support/stand-in.js';
 
@@ -45,21 +46,113 @@ t.test('failures in all threads count together, and shut it for all', async (t) 
   t.equal(one.heard.length - before, 4);
 });
 
+/** What threads 1 to `threads` of a process have of one model on one server. */
+const shared = (threads: number): { buffer: SharedArrayBuffer; counts: SharedCounts[]; all: SharedCounts } => {
+  const shape = { models: 1, servers: 1, threads };
+  const buffer = new SharedArrayBuffer(upstreamBytes(shape));
+  return { buffer, counts: Array.from({ length: threads }, (_, at) => new SharedCounts(buffer, shape, at + 1)), all: new SharedCounts(buffer, shape, 0) };
+};
+
+/** Work of one thread, told when it may end; `begun` is everybody's. */
+class Bench {
+  constructor(readonly slots: FairSlots<number>, readonly begun: string[], readonly ends: (() => void)[]) {}
+
+  add(organization: number, name: string, signal?: AbortSignal): Promise<void> {
+    return this.slots.run({ organization, signal }, 1, () => {
+      this.begun.push(name);
+      return new Promise((resolve) => this.ends.push(resolve));
+    });
+  }
+}
+
+/** `end` ends what began first, and waits for `more` to begin. */
+const benches = (places: number, threads = 2): { of: Bench[]; begun: string[]; end(more?: number): Promise<void> } => {
+  const begun: string[] = [], ends: (() => void)[] = [];
+  const of = shared(threads).counts.map((counts) => new Bench(new FairSlots(counts.places(places), 'tests', 100), begun, ends));
+  return {
+    of, begun,
+    end: async (more = 1) => {
+      const before = begun.length;
+      ends.shift()?.();
+      await eventually(() => begun.length >= before + more, 5_000);
+    },
+  };
+};
+
+t.test('who waits is taken in turns of the organizations, whatever threads they came by', async (t) => {
+  const { of: [one, two], begun, end } = benches(1);
+  const all = [1, 2, 3, 4].map((n) => one!.add(1, `a${n}`));
+  all.push(two!.add(2, 'b1'), two!.add(2, 'b2'), two!.add(1, 'a5'), one!.add(3, 'c1'));
+  t.same(begun, ['a1']);
+  const waited = sharedNow();
+  for (let i = 0; i < 7; i++) await end();
+  await end(0);
+  t.same(begun, ['a1', 'a2', 'b1', 'c1', 'a5', 'b2', 'a3', 'a4'], 'and of an organization first what waits longest for a turn');
+  t.ok(sharedNow() - waited < 2_000, 'nobody waited for a look at the clock');
+  await Promise.all(all);
+});
+
+t.test('nobody has two while another who waits in another thread has none', async (t) => {
+  const { of: [one, two], begun, end } = benches(2);
+  const all = [1, 2, 3, 4].map((n) => one!.add(1, `a${n}`));
+  all.push(two!.add(2, 'b1'), two!.add(2, 'b2'));
+  t.same(begun, ['a1', 'a2']);
+  for (let i = 0; i < 4; i++) await end();
+  t.same(begun.slice(2), ['b1', 'a3', 'b2', 'a4']);
+  for (let i = 0; i < 2; i++) await end(0);
+  await Promise.all(all);
+});
+
+t.test('who comes now does not pass those who wait elsewhere', async (t) => {
+  const { of: [one, two], begun, end } = benches(1);
+  const all = [one!.add(1, 'a1'), two!.add(2, 'b1')];
+  all.push(one!.add(3, 'c1'));
+  await end();
+  await end();
+  t.same(begun, ['a1', 'b1', 'c1']);
+  await end(0);
+  await Promise.all(all);
+});
+
+t.test('who leaves, and a thread that does not come for its turn, hold up nobody', async (t) => {
+  const { of: [one, two], begun, end } = benches(1);
+  const client = new AbortController();
+  const first = one!.add(1, 'a1');
+  const gone = t.rejects(two!.add(2, 'b1', client.signal), { message: 'gone' });
+  const stays = one!.add(1, 'a2');
+  client.abort(new Error('gone'));
+  await gone;
+  await end();
+  t.same(begun, ['a1', 'a2']);
+  await end(0);
+  await Promise.all([first, stays]);
+
+  // A thread that waits by its own word and does nothing.
+  const { counts: [awake, asleep] } = shared(2);
+  const [mine, theirs] = [awake!.places(1), asleep!.places(1)];
+  t.ok(mine.take(1, null));
+  t.notOk(theirs.take(2, theirs.now()));
+  mine.release(1);
+  t.notOk(mine.take(3, null), 'who comes now does not pass it');
+  const freed = sharedNow();
+  const taken = await new FairSlots(mine, 'tests', 100).run({ organization: 1 }, 1, async () => sharedNow());
+  t.ok(taken - freed >= 50, `after ${taken - freed} ms`);
+});
+
 t.test('what a thread had under way is given back when it has ended', async (t) => {
-  const buffer = new SharedArrayBuffer(upstreamBytes(2, 2));
-  const [first, second] = [1, 2].map((thread) => {
-    const counts = new SharedCounts(buffer, 2, thread);
-    counts.row();
-    return counts.row();
-  }) as [ReturnType<SharedCounts['row']>, ReturnType<SharedCounts['row']>];
-  t.throws(() => { const counts = ownCounts(1); counts.row(); counts.row(); }, RangeError);
+  const { all, counts: [one, two] } = shared(2);
+  const [first, second] = [one!.row(), two!.row()];
+  t.throws(() => one!.row(), RangeError);
   for (const row of [first, first, second]) row.enter();
-  t.same([first.tryIt(), second.tryIt(), first.enter(3), second.underWay], [true, false, false, 3]);
-  const places = new SharedPlaces(second, 3);
-  const freed = new Promise<void>((resolve) => places.whenFree(resolve));
+  t.same([first.tryIt(), second.tryIt(), second.underWay], [true, false, 3]);
+  const [mine, theirs] = [one!.places(3), two!.places(3)];
+  t.throws(() => one!.places(3), RangeError);
+  t.same([mine.take(1, null), mine.take(1, null), theirs.take(2, null), mine.take(1, mine.now()), theirs.take(1, theirs.now())], [true, true, true, false, false]);
+  const freed = new Promise<void>((resolve) => theirs.whenFree(resolve));
   const begun = sharedNow();
-  new SharedCounts(buffer, 2, 0).leaveAll(1);
+  all.leaveAll(1);
   await freed;
   t.ok(sharedNow() - begun < 900, 'and who waits hears of it');
-  t.same([second.underWay, second.trying, second.tryIt(), places.take()], [1, false, true, true]);
+  t.same([second.underWay, second.trying, second.tryIt()], [1, false, true]);
+  t.same([theirs.atWork(1), theirs.take(1, theirs.now()), theirs.atWork(1), theirs.atWork(2)], [0, true, 1, 1], 'and waits for nobody who is gone');
 });

@@ -1,0 +1,39 @@
+// Loaded into a server that a bench drives (--import, with a channel to its parent): asked over it, it tells how long collections
+// of garbage and turns of the event loop have taken since it was asked last, on the main thread.
+import { constants, monitorEventLoopDelay, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks';
+import { isMainThread } from 'node:worker_threads';
+
+type PerformanceNodeEntry = PerformanceEntry & { readonly detail?: unknown };
+
+export interface LoopTold {
+  /** Of each kind of collection: how many, milliseconds in all, and the longest. */
+  readonly gc: Readonly<Record<string, { count: number; ms: number; longest: number }>>;
+  /** Milliseconds that timers were late. */
+  readonly late: { p50: number; p99: number; longest: number };
+}
+
+const KINDS: Readonly<Record<number, string>> = {
+  [constants.NODE_PERFORMANCE_GC_MINOR]: 'scavenge', [constants.NODE_PERFORMANCE_GC_MAJOR]: 'mark_compact',
+  [constants.NODE_PERFORMANCE_GC_INCREMENTAL]: 'incremental', [constants.NODE_PERFORMANCE_GC_WEAKCB]: 'weak',
+};
+
+if (isMainThread && process.send !== undefined) {
+  let gc: Record<string, { count: number; ms: number; longest: number }> = {};
+  new PerformanceObserver((list) => {
+    for (const { duration, detail } of list.getEntries() as PerformanceNodeEntry[]) {
+      const of = gc[KINDS[(detail as { kind: number }).kind] ?? 'other'] ??= { count: 0, ms: 0, longest: 0 };
+      of.count++;
+      of.ms += duration;
+      of.longest = Math.max(of.longest, duration);
+    }
+  }).observe({ entryTypes: ['gc'] });
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  process.on('message', () => {
+    const late = { p50: delay.percentile(50) / 1e6, p99: delay.percentile(99) / 1e6, longest: delay.max / 1e6 };
+    delay.reset();
+    process.send?.({ gc, late } satisfies LoopTold);
+    gc = {};
+  });
+  process.channel?.unref();
+}

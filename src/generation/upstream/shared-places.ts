@@ -1,0 +1,161 @@
+// The places of a model that runs elsewhere, and whose turn it is where all are taken: one number, and one order of those who
+// wait, for all answering threads. First comes whoever has the fewest at work in all threads together; of those that have
+// as many, who has had no turn for the longest. A thread tells who waits first there, and takes a place only if nobody waits
+// before that elsewhere. Changed with Atomics only; what a thread has is written by that thread, and given back if it ends.
+//
+//   head    int32  0  changes: who lets others go first looks again when this has changed
+//                  1  under way                   2  threads where somebody waits
+//   turns   int64     when an organization (by its slot) had its last turn, in microseconds of turnNow()
+//   thread  int64     who waits first there: since when, and the organization's slot + 1 in the lowest bits; 0: nobody
+//           int32     of each slot: at work
+import type { Places } from '../fair-slots.js';
+
+/** Organizations that are told apart: more of them share, and are taken for one where they wait. */
+const SLOTS = 1_024;
+const SLOT_BITS = 11n;
+const SLOT_MASK = (1n << SLOT_BITS) - 1n;
+const HEAD_INTS = 4;
+const CHANGES = 0, UNDER_WAY = 1, WAITERS = 2;
+const MODEL_BYTES = HEAD_INTS * 4 + SLOTS * 8;
+const THREAD_BYTES = 8 + SLOTS * 4;
+/** A place that another thread has freed is looked for again after so long at the latest. */
+const LOOK_MS = 1_000;
+/** A thread whose turn it is has so long to take the place: it may be busy with something else. */
+const PATIENCE_MS = 100;
+
+/** Newer than the declarations this is compiled with. */
+const waitAsync = (Atomics as unknown as {
+  waitAsync(ints: Int32Array, at: number, value: number, ms: number): { async: false } | { async: true; value: Promise<string> };
+}).waitAsync;
+
+/** Microseconds by a clock that all threads share and nobody sets. */
+const turnNow = (): number => Number(process.hrtime.bigint() / 1_000n);
+
+/** Memory for `models`, and for what each of threads 0 to `threads` has of them. */
+export const placesBytes = (models: number, threads: number): number => models * (MODEL_BYTES + (threads + 1) * THREAD_BYTES);
+
+interface Thread { readonly waits: BigInt64Array; readonly atWork: Int32Array }
+
+export class SharedPlaces implements Places<number> {
+  readonly #head: Int32Array;
+  readonly #turns: BigInt64Array;
+  readonly #threads: readonly Thread[];
+  readonly #own: Thread;
+  #told = 0n;                      // who waits first here, as the others see it
+  #seen = 0;                       // changes that the last look knew of
+  #lets = 0;                       // since when others go first although there is a place; 0: they do not
+
+  /** Of model number `model`, for `thread`; at most `most` at once, in all threads together. */
+  constructor(buffer: SharedArrayBuffer, at: number, model: number, threads: number, private readonly thread: number, private readonly most: number) {
+    const begin = at + model * (MODEL_BYTES + (threads + 1) * THREAD_BYTES);
+    this.#head = new Int32Array(buffer, begin, HEAD_INTS);
+    this.#turns = new BigInt64Array(buffer, begin + HEAD_INTS * 4, SLOTS);
+    this.#threads = Array.from({ length: threads + 1 }, (_, index) => {
+      const own = begin + MODEL_BYTES + index * THREAD_BYTES;
+      return { waits: new BigInt64Array(buffer, own, 1), atWork: new Int32Array(buffer, own + 8, SLOTS) };
+    });
+    this.#own = this.#threads[thread] as Thread;
+  }
+
+  now(): number { return turnNow(); }
+
+  atWork(organization: number): number { return this.#atWork(slotOf(organization)); }
+
+  lastTurn(organization: number): number { return Number(Atomics.load(this.#turns, slotOf(organization))); }
+
+  take(organization: number, since: number | null): boolean {
+    const slot = slotOf(organization);
+    if (since === null) {
+      if (Atomics.load(this.#head, WAITERS) > 0 || !this.#enter(slot)) return false;
+      return true;
+    }
+    this.#tell((BigInt(since) << SLOT_BITS) | BigInt(slot + 1));
+    this.#seen = Atomics.load(this.#head, CHANGES);
+    if (Atomics.load(this.#head, UNDER_WAY) >= this.most) {
+      this.#lets = 0;
+      return false;
+    }
+    if (this.#othersFirst(this.#atWork(slot), Math.max(since, this.lastTurn(organization)))) {
+      const now = turnNow();
+      if (this.#lets === 0) this.#lets = now;
+      if (now - this.#lets < PATIENCE_MS * 1_000) return false;
+    }
+    if (!this.#enter(slot)) return false;
+    this.#lets = 0;
+    Atomics.store(this.#turns, slot, BigInt(turnNow()));
+    return true;
+  }
+
+  release(organization: number): void {
+    Atomics.sub(this.#own.atWork, slotOf(organization), 1);
+    Atomics.sub(this.#head, UNDER_WAY, 1);
+    this.#changed();
+  }
+
+  nobodyWaits(): void {
+    this.#lets = 0;
+    this.#tell(0n);
+  }
+
+  whenFree(tell: () => void): void {
+    const waiting = waitAsync(this.#head, CHANGES, this.#seen, this.#lets === 0 ? LOOK_MS : PATIENCE_MS);
+    if (waiting.async) void waiting.value.then(tell);
+    else setImmediate(tell);
+  }
+
+  /** Gives back what its thread had. */
+  abandon(): void {
+    let count = 0;
+    for (let slot = 0; slot < SLOTS; slot++) count += Atomics.exchange(this.#own.atWork, slot, 0);
+    Atomics.sub(this.#head, UNDER_WAY, count);
+    this.#told = Atomics.load(this.#own.waits, 0);
+    this.#tell(0n);
+    this.#changed();
+  }
+
+  #atWork(slot: number): number {
+    let sum = 0;
+    for (const { atWork } of this.#threads) sum += Atomics.load(atWork, slot);
+    return sum;
+  }
+
+  #enter(slot: number): boolean {
+    for (;;) {
+      const before = Atomics.load(this.#head, UNDER_WAY);
+      if (before >= this.most) return false;
+      if (Atomics.compareExchange(this.#head, UNDER_WAY, before, before + 1) !== before) continue;
+      Atomics.add(this.#own.atWork, slot, 1);
+      return true;
+    }
+  }
+
+  /** Somebody waits in another thread who goes before one that has so many at work and had its last turn then. */
+  #othersFirst(atWork: number, turn: number): boolean {
+    for (const [thread, { waits }] of this.#threads.entries()) {
+      const told = thread === this.thread ? 0n : Atomics.load(waits, 0);
+      if (told === 0n) continue;
+      const slot = Number(told & SLOT_MASK) - 1;
+      const theirs = this.#atWork(slot);
+      const theirTurn = Math.max(Number(told >> SLOT_BITS), Number(Atomics.load(this.#turns, slot)));
+      if (theirs < atWork || (theirs === atWork && (theirTurn < turn || (theirTurn === turn && thread < this.thread)))) return true;
+    }
+    return false;
+  }
+
+  #tell(first: bigint): void {
+    const before = this.#told;
+    if (before === first) return;
+    this.#told = first;
+    Atomics.store(this.#own.waits, 0, first);
+    if (before === 0n) Atomics.add(this.#head, WAITERS, 1);
+    else if (first === 0n) Atomics.sub(this.#head, WAITERS, 1);
+    this.#changed();
+  }
+
+  #changed(): void {
+    Atomics.add(this.#head, CHANGES, 1);
+    Atomics.notify(this.#head, CHANGES);
+  }
+}
+
+const slotOf = (organization: number): number => organization % SLOTS;

@@ -1,0 +1,59 @@
+// What deploy/ says of the server is so: settings, paths and ports there are ours, values of the chart are used, and what an
+// endpoint picker of the Gateway API inference extension reads is there, the way it reads it.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { declared } from '../../src/config/settings.js';
+import { startScripted } from '../support/script-model.js';
+import { root } from '../e2e/monolith.js';
+
+const read = (path: string): string => readFileSync(join(root, 'deploy', path), 'utf8');
+const files = readdirSync(join(root, 'deploy'), { recursive: true, encoding: 'utf8' }).filter((name) => /\.(ya?ml|cfg|tpl)$/.test(name));
+const all = files.map(read).join('\n');
+
+t.test('variables are settings', async (t) => {
+  const known = new Set<string | null>(declared.flatMap(({ variable, aliasVariable, others }) => [variable, aliasVariable, ...others]));
+  const named: string[] = [...new Set(all.match(/\bMONOLITH_[A-Z_]*[A-Z]\b/g))].filter((name) => name !== 'MONOLITH_IMAGE');
+  t.ok(named.length > 5);
+  t.same(named.filter((name) => !known.has(name)), []);
+});
+
+t.test('every value of the chart is used, and every one that is used is there', async (t) => {
+  const folder = join('helm', 'monolith');
+  const used = new Set([...files.filter((name) => name.startsWith(join(folder, 'templates'))).map(read).join('\n').matchAll(/\.Values\.([A-Za-z.]+)/g)].map(([, name]) => name!));
+  const set = new Set<string>();
+  let parent = '';
+  for (const line of read(join(folder, 'values.yaml')).split('\n')) {
+    const [, indent, name, value] = /^( *)([A-Za-z]+):(.*)$/.exec(line) ?? [];
+    if (name === undefined) continue;
+    if (indent === '') parent = name;
+    if (value!.trim() !== '') set.add(indent === '' ? name : `${parent}.${name}`);
+  }
+  t.same([...used].sort(), [...set].sort());
+});
+
+t.test('a grace period is longer than unready and drain take', async (t) => {
+  const of = (name: string): number => Number(declared.find(({ key }) => key === name)!.setting.default);
+  const compose = read('compose.yaml');
+  const [, grace] = /stop_grace_period: (\d+)s/.exec(compose)!, [, unready] = /UNREADY_MS: "(\d+)"/.exec(compose)!;
+  t.ok(Number(grace) * 1_000 > Number(unready) + of('engine.drain_ms'));
+});
+
+t.test('what an endpoint picker reads', async (t) => {
+  const server = await startScripted({ models: ['hal-1.0'], env: { MONOLITH_METRICS_PUBLIC: 'true' } });
+  t.teardown(() => server.stop());
+  t.match(read('inference-pool.yaml'), /METRICS_PUBLIC=true/);
+  t.equal((await fetch(`${server.url}/readyz`)).status, 200);
+  const response = await fetch(`${server.url}/metrics`);            // it sends no key
+  t.equal(response.status, 200);
+  const text = await response.text();
+  for (const name of ['num_requests_waiting', 'num_requests_running', 'kv_cache_usage_perc', 'cache_config_info']) {
+    t.ok(text.includes(`# TYPE vllm:${name} gauge\n`), name);
+    // Of several series it takes the first: there is one.
+    const series = text.split('\n').filter((line) => line.startsWith(`vllm:${name}{`));
+    t.equal(series.length, 1, name);
+    t.ok(Number(series[0]!.slice(series[0]!.lastIndexOf(' '))) >= 0, name);
+  }
+  const [info] = text.match(/^vllm:cache_config_info\{.*$/m)!;
+  for (const label of ['block_size', 'num_gpu_blocks']) t.match(info, new RegExp(`${label}="[1-9][0-9]*"`));
+});
