@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { openResponses, record } from './records.js';
+import { EMPTY, message, openResponses, record } from './records.js';
 import { responseStoreTests } from './response-store.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -30,6 +30,31 @@ t.test('what an organization builds on another\'s response counts nothing of it'
   t.equal(head(theirs.id), undefined);
 });
 
+t.test('what was written ahead of a save that comes too late goes with it', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const { responses } = open;
+  const large = (id: string) => record({ id, background: true, output: Array.from({ length: 300 }, () => message('assistant', [{ type: 'output_text', text: 'x' }])) });
+  const deleted = record({ background: true, status: 'queued', output: [] });
+  await responses.save(deleted);
+  await responses.delete('org_a', deleted.id);
+  await responses.save(large(deleted.id));
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+
+  // Deleted while it is written ahead; somebody continues it, so that its own items stay.
+  const held = record({ background: true, status: 'queued', output: [], input: [message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])])] });
+  const queued = responses.save(held);
+  const late = responses.save(large(held.id));
+  await queued;
+  const chain = (await responses.chain('org_a', held.id))!;
+  await responses.delete('org_a', held.id);
+  await late;
+  t.match([await open.rows(), await open.noted() > 0], [{ 'responses': 1, 'response-inputs': 1, 'response-images': 1, 'response-items': 1 }, true]);
+  chain.release();
+  await responses.sweep();
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+});
+
 t.test('a disk that takes no more', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
@@ -38,9 +63,10 @@ t.test('a disk that takes no more', async (t) => {
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
   await once(child, 'close');
-  const met = JSON.parse(text) as { saved: number; readable: number; deleted: boolean; errors: unknown[]; logged: string[]; unhandled: number };
+  const met = JSON.parse(text) as { saved: number; readable: number; deleted: boolean; swept: unknown; left: number; savedAgain: boolean; errors: unknown[]; logged: string[]; unhandled: number };
   t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} saved, ${met.errors.length} not`);
   for (const error of met.errors) t.same(error, [503, 'maintenance', 'The server cannot store responses at the moment.']);
   t.same(met.logged, ['StorageError'], 'once a minute');
   t.match(met, { readable: met.saved, deleted: true, unhandled: 0 });
+  t.match(met, { swept: 'all', left: 0, savedAgain: true }, 'what expires is erased, and makes room');
 });

@@ -126,14 +126,22 @@ export class ResponseErasure {
 
   /** Removes what such a save had written ahead. */
   async unstage(id: string): Promise<void> {
-    const { store, heads, images, items, times } = this.tables;
-    await store.transaction(() => {
-      const index = times.get(['staged', 0, id]);
-      void times.remove(['staged', 0, id]);
-      if (index === undefined || heads.get(id) !== undefined) return;
-      for (const key of index) void items.remove(key);
-      for (const key of [...images.keys(ResponseTables.below(id))]) void images.remove(key);
-    });
+    await this.tables.store.transaction(() => this.removeStaged(id));
+  }
+
+  /** Within a transaction. What belongs to a response that is there stays, be it dead: others may continue it. */
+  removeStaged(id: string): void {
+    const { images, items, times } = this.tables;
+    const index = times.get(['staged', 0, id]);
+    void times.remove(['staged', 0, id]);
+    if (index === undefined) return;
+    const rows = { input: this.tables.rows(id, 'input'), output: this.tables.rows(id, 'output') };
+    const own = new Set(PLACES.flatMap((place) => rows[place].map((row) => itemKey(row.id))));
+    for (const key of index) if (!own.has(key[1] as string)) void items.remove(key);
+    for (const key of [...images.keys(ResponseTables.below(id))] as [string, Place, number, number][]) {
+      const [, place, item, image] = key;
+      if (image >= (rows[place][item]?.images ?? 0)) void images.remove(key);
+    }
   }
 
   /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
