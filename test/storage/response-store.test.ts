@@ -5,7 +5,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { EMPTY, message, openResponses, record } from './records.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import { StorageError } from '../../src/storage/store.js';
+import type { Store, Table, TableName } from '../../src/storage/store.js';
+import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { responseStoreTests } from './response-store.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -52,6 +55,47 @@ t.test('what was written ahead of a save that comes too late goes with it', asyn
   t.match([await open.rows(), await open.noted() > 0], [{ 'responses': 1, 'response-inputs': 1, 'response-images': 1, 'response-items': 1 }, true]);
   chain.release();
   await responses.sweep();
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+});
+
+/** As a disk with few free pages has a store: what writes more rows at once than there is room for is undone. */
+function tight(store: Store, rows: number, refused: () => void): Store {
+  let written = 0;
+  const watched = <V>(table: Table<V>): Table<V> => ({
+    get: (key) => table.get(key), range: (options) => table.range(options), keys: (options) => table.keys(options), insert: (key, value) => table.insert(key, value),
+    put: (key, value) => { written++; return table.put(key, value); },
+    remove: (key) => { written++; return table.remove(key); },
+  });
+  return {
+    table: <V>(name: TableName) => watched(store.table<V>(name)),
+    refresh: () => store.refresh(), close: () => store.close(),
+    transaction: (work) => store.transaction(() => {
+      written = 0;
+      const result = work();
+      if (written <= rows) return result;
+      refused();
+      throw new StorageError('No space left on device');
+    }),
+  };
+}
+
+t.test('what has expired is erased a little at a time where the disk has room for little', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const running = record({ background: true, status: 'queued', output: [] });
+  await open.responses.save(running);
+  for (let n = 0; n < 40; n++) await open.responses.appendEvents(running.id, [{ sequence: n, type: 'response.created', data: '{}' }]);
+  let previousId: string | null = null;
+  for (let n = 0; n < 30; n++) {
+    const one = record({ previousId });
+    await open.responses.save(one);
+    previousId = n % 3 === 2 ? null : one.id;
+  }
+  let refused = 0;
+  const responses = openResponseStore(tight(open.store, 12, () => { refused++; }), { retention_days: 30 }, { now: () => START + 31 * DAY });
+  t.teardown(() => responses.close());
+  t.equal(await responses.sweep(), 0, 'the one at its opening had erased them');
+  t.ok(refused > 0, 'all at once it had no room for');
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 });
 
