@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import type { ResponseRecord } from '../../src/storage/response-store.js';
 import { StorageError } from '../../src/storage/store.js';
 import type { Store, Table, TableName } from '../../src/storage/store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
@@ -37,17 +38,17 @@ t.test('what was written ahead of a save that comes too late goes with it', asyn
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses } = open;
-  const large = (id: string) => record({ id, background: true, output: Array.from({ length: 300 }, () => message('assistant', [{ type: 'output_text', text: 'x' }])) });
+  const large = ({ id, input }: ResponseRecord) => record({ id, input, background: true, output: Array.from({ length: 300 }, () => message('assistant', [{ type: 'output_text', text: 'x' }])) });
   const deleted = record({ background: true, status: 'queued', output: [] });
   await responses.save(deleted);
   await responses.delete('org_a', deleted.id);
-  await responses.save(large(deleted.id));
+  await responses.save(large(deleted));
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 
   // Deleted while it is written ahead; somebody continues it, so that its own items stay.
   const held = record({ background: true, status: 'queued', output: [], input: [message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])])] });
   const queued = responses.save(held);
-  const late = responses.save(large(held.id));
+  const late = responses.save(large(held));
   await queued;
   const chain = (await responses.chain('org_a', held.id))!;
   await responses.delete('org_a', held.id);

@@ -30,8 +30,7 @@ export class RemoteRun implements EventSource {
     // Deleted: what tells how it ended was sent before that, and may come a moment later.
     if (found === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
     const events = unbroken(found, after);
-    const isBroken = events.length < found.length && events.length === 0;
-    if (isBroken) {
+    if (events.length === 0 && found.length > 0) {
       if (this.end.length === 0) this.end = await endOf(this.responses, this.id);
       const end = this.end.filter(({ sequence }) => sequence > after);
       this.ended ||= end.length > 0;
@@ -45,7 +44,7 @@ export class RemoteRun implements EventSource {
     }
     // Who has seen the last event, or says so, is not told the end again.
     const last = await this.responses.lastEvent(this.id);
-    if (last !== null && isTerminal(last) && !isBroken) {
+    if (last !== null && isTerminal(last)) {
       this.ended = last.sequence <= after;       // else it has come since the log was read, a moment ago
       return last.sequence <= after ? events : this.responses.events(this.id, after, atLeast);
     }
