@@ -18,11 +18,16 @@ export type IsRunning = (organizationId: string, id: string) => boolean | Promis
 
 /** Ends what nobody generates any more: its tokens count, who follows it is told. */
 export async function endUnfinished(responses: ResponseStore, usage: Pick<UsageRecorder, 'finished' | 'flush'>, bus: ThreadBus, isRunning?: IsRunning): Promise<void> {
-  for (const { record: { id }, usage: spent } of await responses.failUnfinished(unfinishedResponses, isRunning)) {
-    if (spent !== null) usage.finished(spent);
-    bus.publish('response.logged', { id, ended: true });
+  const ended: string[] = [];
+  try {
+    for await (const { record: { id }, usage: spent } of responses.failUnfinished(unfinishedResponses, isRunning)) {
+      if (spent !== null) usage.finished(spent);   // now: nobody meets it again, whatever becomes of the next one
+      ended.push(id);
+    }
+  } finally {
+    for (const id of ended) bus.publish('response.logged', { id, ended: true });
+    await usage.flush();
   }
-  await usage.flush();
 }
 
 export interface LostThread {

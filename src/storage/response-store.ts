@@ -139,9 +139,9 @@ export interface ResponseStore {
   /**
    * Ends every queued or running background response as `keeper` says, and completes the logs of others: they were
    * running when the process ended, or, where `isRunning` is given and says that they are not, a thread of it.
-   * Resolves to those that failed.
+   * Yields each that failed once it is stored so; what then fails does not take those back.
    */
-  failUnfinished(keeper: LogKeeper, isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<readonly Failed[]>;
+  failUnfinished(keeper: LogKeeper, isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): AsyncIterable<Failed>;
   /** Erases what is past its retention; resolves to how many responses went. */
   sweep(): Promise<number>;
   close(): Promise<void>;

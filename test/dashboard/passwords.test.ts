@@ -90,7 +90,8 @@ t.test('with mail', async (t) => {
   const { port } = smtp.server.address() as AddressInfo;
   t.teardown(() => new Promise<void>((resolve) => smtp.close(resolve)));
   await t.rejects(startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}` } }), { name: 'StartError', message: /dashboard\.url/ });
-  const dashboard = await startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}` }, dashboard: { url: 'http://localhost:9999/' } });
+  // Over one connection, so that mails come in the order they were sent in.
+  const dashboard = await startDashboard({ mail: { smtp_url: `smtp://127.0.0.1:${port}/?maxConnections=1` }, dashboard: { url: 'http://localhost:9999/' } });
   t.teardown(() => dashboard.close());
   const letter = async (to: string, pattern: RegExp): Promise<string> => {
     const find = (): string | undefined => mails.find((mail) => mail.to.includes(to) && pattern.test(mail.text))?.text;
@@ -119,7 +120,7 @@ t.test('with mail', async (t) => {
   await user.login('user@example.com', NEXT);
 
   const { organizations: [home] } = await user.get<Me>('/me');
-  /** An invitation, which is sent when all before it have been. */
+  /** An invitation, which comes when all before it have come. */
   const lastOfAll = async (email: string): Promise<void> => {
     await user.post(`/organizations/${home?.id ?? ''}/invites`, { email, role: 'viewer' });
     if (!await eventually(() => mails.some(({ to }) => to.includes(email)))) throw new Error(`no mail to ${email}`);

@@ -3,7 +3,7 @@
 import { openStore } from '../../src/storage/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import { ApiError } from '../../src/errors.js';
-import { record } from './records.js';
+import { DAY, record } from './records.js';
 
 if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   const errors: unknown[] = [];
@@ -12,7 +12,8 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   process.on('SIGXFSZ', () => undefined);
   process.on('unhandledRejection', () => { unhandled++; });
   const store = await openStore(process.argv[2]);
-  const responses = openResponseStore(store, { retention_days: 30 }, { now: () => record().createdAt, onWriteFailure: (error) => logged.push((error as Error).name) });
+  let now = record().createdAt;
+  const responses = openResponseStore(store, { retention_days: 30 }, { now: () => now, onWriteFailure: (error) => logged.push((error as Error).name) });
   const saved: string[] = [];
   for (let n = 0; n < 20; n++) {
     const one = record({}, 'x'.repeat(200_000));
@@ -23,8 +24,15 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   let readable = 0;
   for (const id of saved) if (((await responses.get('org_a', id))?.resource['output'] as object[]).length === 1) readable++;
   const deleted = await responses.delete('org_a', saved[0]!);
-  await responses.save(record()).catch((error: unknown) => errors.push(error));
+  let kept = saved.length - 1;
+  await responses.save(record()).then(() => { kept++; }, (error: unknown) => errors.push(error));
+  // What is small fits for longer. To the last page it may not be filled: erasing takes some, too.
+  for (let isFull = false; !isFull;) await responses.save(record({}, 'x'.repeat(3_000))).then(() => { kept++; }, () => { isFull = true; });
+  now += 31 * DAY;
+  const swept = await responses.sweep();
+  const left = [...store.table('response-times').keys()].length + [...store.table('responses').keys()].length;
+  const savedAgain = await responses.save(record({ createdAt: now }, 'x'.repeat(200_000))).then(() => true, () => false);
   await responses.close();
   await store.close();
-  process.stdout.write(`${JSON.stringify({ saved: saved.length, readable, deleted, errors, logged, unhandled })}\n`);
+  process.stdout.write(`${JSON.stringify({ saved: saved.length, readable, deleted, swept: swept === kept ? 'all' : swept, left, savedAgain, errors, logged, unhandled })}\n`);
 }

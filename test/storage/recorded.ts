@@ -23,11 +23,11 @@ type Entry =
 export interface Left { file: Buffer; text: string }
 
 export class Recorded {
-  /** Positions, one behind each call; 0 is before the first. */
+  /** Positions, one before each call, and the end: what was said since the call before has been heard there. */
   readonly calls: readonly number[];
 
   private constructor(private readonly entries: readonly Entry[]) {
-    this.calls = [0, ...entries.flatMap(({ did }, at) => (did === 'said' ? [] : [at + 1]))];
+    this.calls = [...entries.flatMap(({ did }, at) => (did === 'said' ? [] : [at])), entries.length];
   }
 
   /** `restarted`: for a machine that loses its power, whose next start is another one to LMDB. */

@@ -5,7 +5,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { openResponses, record } from './records.js';
+import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
+import type { ResponseRecord } from '../../src/storage/response-store.js';
+import { StorageError } from '../../src/storage/store.js';
+import type { Store, Table, TableName } from '../../src/storage/store.js';
+import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { responseStoreTests } from './response-store.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -30,6 +34,72 @@ t.test('what an organization builds on another\'s response counts nothing of it'
   t.equal(head(theirs.id), undefined);
 });
 
+t.test('what was written ahead of a save that comes too late goes with it', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const { responses } = open;
+  const large = ({ id, input }: ResponseRecord) => record({ id, input, background: true, output: Array.from({ length: 300 }, () => message('assistant', [{ type: 'output_text', text: 'x' }])) });
+  const deleted = record({ background: true, status: 'queued', output: [] });
+  await responses.save(deleted);
+  await responses.delete('org_a', deleted.id);
+  await responses.save(large(deleted));
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+
+  // Deleted while it is written ahead; somebody continues it, so that its own items stay.
+  const held = record({ background: true, status: 'queued', output: [], input: [message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])])] });
+  const queued = responses.save(held);
+  const late = responses.save(large(held));
+  await queued;
+  const chain = (await responses.chain('org_a', held.id))!;
+  await responses.delete('org_a', held.id);
+  await late;
+  t.match([await open.rows(), await open.noted() > 0], [{ 'responses': 1, 'response-inputs': 1, 'response-images': 1, 'response-items': 1 }, true]);
+  chain.release();
+  await responses.sweep();
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+});
+
+/** As a disk with few free pages has a store: what writes more rows at once than there is room for is undone. */
+function tight(store: Store, rows: number, refused: () => void): Store {
+  let written = 0;
+  const watched = <V>(table: Table<V>): Table<V> => ({
+    get: (key) => table.get(key), range: (options) => table.range(options), keys: (options) => table.keys(options), insert: (key, value) => table.insert(key, value),
+    put: (key, value) => { written++; return table.put(key, value); },
+    remove: (key) => { written++; return table.remove(key); },
+  });
+  return {
+    table: <V>(name: TableName) => watched(store.table<V>(name)),
+    refresh: () => store.refresh(), close: () => store.close(),
+    transaction: (work) => store.transaction(() => {
+      written = 0;
+      const result = work();
+      if (written <= rows) return result;
+      refused();
+      throw new StorageError('No space left on device');
+    }),
+  };
+}
+
+t.test('what has expired is erased a little at a time where the disk has room for little', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const running = record({ background: true, status: 'queued', output: [] });
+  await open.responses.save(running);
+  for (let n = 0; n < 40; n++) await open.responses.appendEvents(running.id, [{ sequence: n, type: 'response.created', data: '{}' }]);
+  let previousId: string | null = null;
+  for (let n = 0; n < 30; n++) {
+    const one = record({ previousId });
+    await open.responses.save(one);
+    previousId = n % 3 === 2 ? null : one.id;
+  }
+  let refused = 0;
+  const responses = openResponseStore(tight(open.store, 12, () => { refused++; }), { retention_days: 30 }, { now: () => START + 31 * DAY });
+  t.teardown(() => responses.close());
+  t.equal(await responses.sweep(), 0, 'the one at its opening had erased them');
+  t.ok(refused > 0, 'all at once it had no room for');
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+});
+
 t.test('a disk that takes no more', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
@@ -38,9 +108,10 @@ t.test('a disk that takes no more', async (t) => {
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (part: string) => { text += part; });
   await once(child, 'close');
-  const met = JSON.parse(text) as { saved: number; readable: number; deleted: boolean; errors: unknown[]; logged: string[]; unhandled: number };
+  const met = JSON.parse(text) as { saved: number; readable: number; deleted: boolean; swept: unknown; left: number; savedAgain: boolean; errors: unknown[]; logged: string[]; unhandled: number };
   t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} saved, ${met.errors.length} not`);
   for (const error of met.errors) t.same(error, [503, 'maintenance', 'The server cannot store responses at the moment.']);
   t.same(met.logged, ['StorageError'], 'once a minute');
   t.match(met, { readable: met.saved, deleted: true, unhandled: 0 });
+  t.match(met, { swept: 'all', left: 0, savedAgain: true }, 'what expires is erased, and makes room');
 });

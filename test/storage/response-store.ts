@@ -1,5 +1,7 @@
 // What every ResponseStore promises, whatever it is kept in: what is written comes back, for its organization alone, in
 // chains, until it is deleted or past its time; and what goes leaves nothing behind.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
 import { newResponseId } from '../../src/ids.js';
 import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
@@ -7,10 +9,17 @@ import { RemoteRun } from '../../src/protocol/responses/remote-run.js';
 import { itemSize } from '../../src/storage/response-size.js';
 import type { ChainedResponse, ResponsePage, ResponseStore, StoredItem } from '../../src/storage/response-store.js';
 import { LocalBus } from '../../src/shared/bus.js';
+import { HubBus, PortBus } from '../../src/threads/hub-bus.js';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { DAY, EMPTY, message, record, START } from './records.js';
 import type { OpenedResponses } from './records.js';
 import { cpuTime } from '../support/cpu-time.js';
+
+export async function allOf<T>(some: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const one of some) all.push(one);
+  return all;
+}
 
 /** `begin`: a new one, empty, with a clock that the tests turn. */
 export async function responseStoreTests(begin: () => Promise<OpenedResponses>): Promise<void> {
@@ -371,8 +380,8 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await open.responses.delete('org_a', deleted.id);
     await open.reopen();
     const { responses } = open;
-    t.equal((await responses.failUnfinished(unfinishedResponses)).length, 1);
-    t.equal((await responses.failUnfinished(unfinishedResponses)).length, 0);
+    t.equal((await allOf(responses.failUnfinished(unfinishedResponses))).length, 1);
+    t.equal((await allOf(responses.failUnfinished(unfinishedResponses))).length, 0);
     const read = (await responses.get('org_a', queued.id))!;
     t.equal(read.status, 'failed');
     t.match(read.resource, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [] });
@@ -407,7 +416,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await open.responses.save(record({ id: ended.id, background: true }));
     await open.reopen();
     const { responses } = open;
-    const failed = await responses.failUnfinished(unfinishedResponses, (_, id) => id === 'somebody else');
+    const failed = await allOf(responses.failUnfinished(unfinishedResponses, (_, id) => id === 'somebody else'));
     t.same(failed.map(({ record: { id }, usage: spent }) => [id, spent]), [[started.id, usage]]);
     const output = [reasoning, { id: 'msg_1', type: 'message', status: 'incomplete', role: 'assistant', content: [{ type: 'output_text', text: 'four', annotations: [], logprobs: [logprob] }] }];
     const read = (await responses.get('org_a', started.id))!;
@@ -420,7 +429,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(log.slice(9).map(({ type }) => type), ['error', 'response.failed']);
     t.same((JSON.parse(log.at(-1)!.data) as { response: object }).response, read.resource);
     t.equal((await responses.lastEvent(ended.id))?.type, 'response.completed', 'the last event of one that had ended is made good');
-    t.same(await responses.failUnfinished(unfinishedResponses), [], 'once');
+    t.same(await allOf(responses.failUnfinished(unfinishedResponses)), [], 'once');
     t.equal((await responses.events(started.id, -1))!.length, 11);
   });
 
@@ -431,7 +440,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const running = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
     t.equal((await running.after(-1, 10))?.length, 2);
     t.same([(await running.after(1, 10)), running.ended], [[], false]);
-    await open.responses.failUnfinished(unfinishedResponses);
+    await allOf(open.responses.failUnfinished(unfinishedResponses));
     t.same([(await running.after(1, 10))?.map(({ sequence, type }) => [sequence, type]), running.ended], [[[2, 'error'], [3, 'response.failed']], true]);
     t.same((await running.after(-1, 10))?.length, 4);
     const deleted = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
@@ -439,11 +448,65 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same([(await deleted.after(1, 10)), deleted.end.map(({ type }) => type)], [null, ['error', 'response.failed']], 'who had begun to read is told the end');
   });
 
+  t.test('what has failed is told, though the next one cannot be stored', async (t) => {
+    const { responses } = open;
+    const saved = [1, 2].map(() => record({ background: true, status: 'queued', output: [] }));
+    for (const one of saved) await responses.save(one);
+    const told: string[] = [];
+    let looked = 0;
+    await t.rejects((async () => {
+      for await (const { record: { id } } of responses.failUnfinished({ ...unfinishedResponses, fail: (...of) => { if (++looked === 2) throw new Error('no room'); return unfinishedResponses.fail(...of); } })) told.push(id);
+    })(), { message: 'no room' });
+    t.same([looked, told.length], [2, 1]);
+    t.same((await allOf(responses.failUnfinished(unfinishedResponses))).map(({ record: { id } }) => id), saved.map(({ id }) => id).filter((id) => id !== told[0]), 'the other one later');
+  });
+
+  t.test('a log with a gap: the end has what is missing', async (t) => {
+    const event = (sequence: number, type: string, fields: object = {}) => ({ sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...fields }) });
+    const begin = async () => {
+      const saved = record({ background: true, status: 'queued', output: [] });
+      await open.responses.save(saved);
+      const item = { id: 'msg_1', type: 'message', status: 'in_progress', role: 'assistant', content: [] };
+      await open.responses.appendEvents(saved.id, [event(0, 'response.output_item.added', { item }), event(1, 'response.output_text.delta', { delta: 'be' })]);
+      await open.responses.appendEvents(saved.id, [event(5, 'response.output_text.delta', { delta: 'hind' })]);
+      const running = await RemoteRun.open(open.responses, bus, 'org_a', saved.id);
+      leaving.push(running.watch(() => undefined));
+      return { saved, running };
+    };
+    const leaving: (() => void)[] = [];
+    const onError = (error: unknown): void => { t.fail(String(error)); };
+    const [bus, { port1, port2 }] = [new HubBus({ threads: 1, onError }), new MessageChannel()];
+    bus.add(1, port1);
+    const elsewhere = new PortBus(1, port2, { threads: 1, onError });
+    leaving.push(() => bus.close(), () => elsewhere.close());
+    t.teardown(() => { for (const leave of leaving) leave(); });
+    const sequences = (events: readonly { sequence: number }[] | null) => events?.map(({ sequence }) => sequence);
+    const one = await begin();
+    t.same([sequences(await one.running.after(-1, 10)), sequences(await one.running.after(1, 10)), one.running.ended], [[0, 1], [], false], 'what comes behind it is not sent as if nothing were missing');
+    t.same([sequences(await one.running.after(3, 10)), sequences(await one.running.after(4, 10))], [[], [5]], 'but to who has seen what is');
+    await open.responses.save(record({ id: one.saved.id, background: true }));
+    await open.responses.appendEvents(one.saved.id, [event(6, 'response.completed')]);
+    t.same([sequences(await one.running.after(1, 10)), one.running.ended, sequences(await one.running.after(6, 10))], [[6], true, []]);
+    // The end could not be logged either.
+    const two = await begin();
+    await open.responses.save(record({ id: two.saved.id, background: true }));
+    t.same(sequences(await two.running.after(1, 10)), [], 'it may still come');
+    elsewhere.publish('response.logged', { id: two.saved.id, ended: true });
+    let told = await two.running.after(1, 10);
+    for (; told?.length === 0; told = await two.running.after(1, 10)) await sleep(5);
+    t.same([told?.map(({ sequence, type }) => [sequence, type]), two.running.ended], [[[6, 'response.completed']], true]);
+    // Cut short.
+    const three = await begin();
+    const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(({ record: { id } }) => id === three.saved.id)!;
+    t.same(failed.record.output.map(({ item }) => (item as { content: { text: string }[] }).content[0]?.text), ['be'], 'nothing is put together across it');
+    t.same(sequences(await three.running.after(1, 10)), [6, 7]);
+  });
+
   t.test('events of another thread: nothing follows the last', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
     await open.responses.appendEvents(saved.id, [0, 1].map((sequence) => ({ sequence, type: 'response.created', data: '{}' })));
-    await open.responses.failUnfinished(unfinishedResponses);
+    await allOf(open.responses.failUnfinished(unfinishedResponses));
     for (const after of [3, 4, 1_000]) {
       const late = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
       t.same([(await late.after(after, 10)), late.ended], [[], true], `nothing follows ${after}`);

@@ -28,7 +28,7 @@ import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../caller.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
-import { isTerminal, terminalEvents } from './replay.js';
+import { isOfEnd, isTerminal, terminalEvents, unbroken } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import { RemoteRun } from './remote-run.js';
 import { sendEvents, type EventSource } from './stored-stream.js';
@@ -271,6 +271,15 @@ export class BackgroundRun implements EventSource {
   }
 
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
+    const { ended } = this;
+    const found = await this.#after(after, atLeast);
+    const events = found === null ? null : unbroken(found, after);
+    if (events === null || found?.length === 0 || events.length > 0) return events;
+    return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
+  }
+
+  /** With what lies behind a gap. */
+  async #after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const [first] = this.#tail;
     const inTail = (): StoredEvent[] => {
       const begin = first === undefined ? 0 : Math.max(0, after + 1 - first.sequence);
@@ -281,7 +290,7 @@ export class BackgroundRun implements EventSource {
     if (logged === null || first === undefined) return logged;
     const before = logged.filter(({ sequence }) => sequence < first.sequence);
     if (before.length > 0) return before;
-    return this.#tail[0] === first ? inTail() : this.after(after, atLeast);   // more has been logged meanwhile
+    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast);   // more has been logged meanwhile
   }
 
   watch(wake: () => void): () => void {
@@ -293,7 +302,7 @@ export class BackgroundRun implements EventSource {
   #push(event: StoredEvent): void {
     this.#tail.push(event);
     this.#last = event;
-    if (isTerminal(event) || event.type === 'error') this.#end.push(event);
+    if (isOfEnd(event)) this.#end.push(event);
   }
 
   async #log(): Promise<void> {

@@ -4,7 +4,7 @@
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
 import type { ThreadBus } from '../../shared/bus.js';
-import { endOf, isTerminal, terminalEvents } from './replay.js';
+import { endOf, isTerminal, terminalEvents, unbroken } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';
 
@@ -26,9 +26,16 @@ export class RemoteRun implements EventSource {
   }
 
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
-    const events = await this.responses.events(this.id, after, atLeast);
+    const found = await this.responses.events(this.id, after, atLeast);
     // Deleted: what tells how it ended was sent before that, and may come a moment later.
-    if (events === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
+    if (found === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
+    const events = unbroken(found, after);
+    if (events.length === 0 && found.length > 0) {
+      if (this.end.length === 0) this.end = await endOf(this.responses, this.id);
+      const end = this.end.filter(({ sequence }) => sequence > after);
+      this.ended ||= end.length > 0;
+      if (this.ended) return end;
+    }
     if (this.ended) return events;
     if (events.length > 0) {
       this.#looks = 0;
@@ -46,7 +53,7 @@ export class RemoteRun implements EventSource {
     if (record === null) return null;
     if (isUnfinished(record.status)) return events;
     this.ended = true;
-    return last === null || last.sequence < after ? events : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
+    return last === null || last.sequence < after ? events : terminalEvents(record.resource as unknown as ResponseResource, last.sequence + 1);
   }
 
   watch(wake: () => void): () => void {

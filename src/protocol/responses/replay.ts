@@ -45,11 +45,20 @@ const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.i
 
 export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
 
+/** One of those that tell how a response ended. */
+export const isOfEnd = (event: StoredEvent): boolean => isTerminal(event) || event.type === 'error';
+
+/** Of events behind number `after`, those that no missing one stands before: a log that could not be written for long has a gap. */
+export function unbroken(events: readonly StoredEvent[], after: number): readonly StoredEvent[] {
+  const end = events.findIndex(({ sequence }, at) => sequence !== after + 1 + at);
+  return end < 0 ? events : events.slice(0, end);
+}
+
 /** The last events of a log that has its end; else []. */
 export async function endOf(responses: Pick<ResponseStore, 'events' | 'lastEvent'>, id: string): Promise<readonly StoredEvent[]> {
   const last = await responses.lastEvent(id);
   if (last === null || !isTerminal(last)) return [];
-  return (await responses.events(id, last.sequence - 2) ?? []).filter((event) => isTerminal(event) || event.type === 'error');
+  return (await responses.events(id, last.sequence - 2) ?? []).filter(isOfEnd);
 }
 
 /** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */

@@ -7,7 +7,7 @@ import { isUnfinished, type ResponseStore, type StoredResponse } from '../../sto
 import { validated } from '../validation.js';
 import type { ResponsesDeps } from './deps.js';
 import { eventDialect } from './encode-dialect.js';
-import { endOf, isTerminal, replayEvents, terminalEvents } from './replay.js';
+import { endOf, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
@@ -61,15 +61,19 @@ async function loggedEvents(responses: ResponseStore, record: StoredResponse, st
   if (last === null) return null;
   // A log that could not be written lacks its end: that is told from the response, but not to who has seen more.
   let told = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
+  const end = await endOf(responses, record.id);
   return {
     async after(after, atLeast) {
-      const events = await responses.events(record.id, after, atLeast);
-      if (events?.length !== 0 || told) return events;
+      const found = await responses.events(record.id, after, atLeast);
+      const events = found === null ? null : unbroken(found, after);
+      if (events === null || events.length > 0) return events;
+      if (found?.length !== 0 && end.length > 0) return end.filter(({ sequence }) => sequence > after);
+      if (told) return events;
       told = true;
-      return terminalEvents(resourceOf(record), after + 1);
+      return terminalEvents(resourceOf(record), last.sequence + 1);
     },
     ended: true,
-    end: await endOf(responses, record.id),
+    end,
     watch: () => () => undefined,
   };
 }

@@ -5,7 +5,7 @@ import { apiError, type ApiError } from '../../errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
-import { inDialect } from './replay.js';
+import { inDialect, isOfEnd } from './replay.js';
 
 // Read at a time, and handed to the socket before it has taken them.
 const PAGE = 64;
@@ -14,7 +14,10 @@ const AHEAD_BYTES = 262_144;
 const SLOW_MS = 20;
 
 export interface EventSource {
-  /** Events above `after` in order, about `atLeast` of them if there are so many; null if the source is gone. */
+  /**
+   * Events above `after`, each the next one, about `atLeast` of them if there are so many; null if the source is gone. Where
+   * some could not be kept, nothing comes until the end is there, and then the end: it has all that they told.
+   */
   after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
   /** No event follows those there are. */
   readonly ended: boolean;
@@ -85,7 +88,8 @@ class Sender {
       return;
     }
     let bytes = 0;
-    if (events[0] !== undefined && events[0].sequence !== this.last + 1) throw new Error(`events are missing after number ${this.last}`);
+    const [first] = events;
+    if (first !== undefined && first.sequence !== this.last + 1 && !(first.sequence > this.last && isOfEnd(first))) throw new Error(`events are missing after number ${this.last}`);
     for (const event of events) {
       if (bytes > AHEAD_BYTES) break;
       const { type, data } = inDialect(event, this.dialect);

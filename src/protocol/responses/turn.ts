@@ -94,6 +94,7 @@ export class Turn implements RunSink {
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
   #resolve!: (end: TurnEnd) => void;
   #reason: EndReason = 'end_of_turn';
+  #isCancelled = false;
 
   constructor(private readonly deps: TurnDeps, private readonly admitted: AdmittedGeneration, created: CreateGeneration, private readonly options: TurnOptions) {
     const { organizationId } = admitted.caller.identity;
@@ -149,6 +150,7 @@ export class Turn implements RunSink {
    * cancelled, another is forgotten. Harmless after the end; resolves as `done` does.
    */
   cancel(): Promise<TurnEnd> {
+    this.#isCancelled = true;
     if (this.#run.ended) return this.done;
     this.#run.cancel();
     void this.#cancelled();
@@ -183,7 +185,9 @@ export class Turn implements RunSink {
       this.#machine.terminal();
       this.#resolve({ record, error: null, announced: this.#machine.begun && this.options.take !== null });
     } catch (error) {
-      await this.#fail(error);
+      // Whoever cancels ends the wait for storage: that is no failure of the response, and nobody has been told another end.
+      if (this.#isCancelled && this.#created.background && error instanceof ApiError) await this.#cancelled();
+      else await this.#fail(error);
     }
   }
 

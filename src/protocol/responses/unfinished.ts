@@ -2,14 +2,14 @@
 // they came to. Pure.
 import type { LogKeeper, StoredItem } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
-import { isTerminal, terminalEvents } from './replay.js';
+import { isTerminal, terminalEvents, unbroken } from './replay.js';
 import { wireUsage, type OutputItem, type ResponseResource, type WireTokenLogprob } from './resource.js';
 
 const RESTARTED = 'The server, or its part that generated this response, was restarted before it was finished.';
 
 export const unfinishedResponses: LogKeeper = {
   fail(stored, log, usage) {
-    const output = outputOf(log);
+    const output = outputOf(unbroken(log, -1));   // what lies behind a gap would be put together with what came before it
     const resource: ResponseResource = {
       ...stored.resource as unknown as ResponseResource,
       status: 'failed', error: { code: 'server_error', message: RESTARTED }, output,

@@ -286,22 +286,20 @@ class TableResponseStore implements ResponseStore {
     return null;
   }
 
-  async failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): Promise<readonly Failed[]> {
-    const all: Failed[] = [];
+  async *failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): AsyncIterable<Failed> {
     for (const key of [...this.#tables.times.keys({ from: ['open'], to: ['open', 1] })]) {
       const id = (key as [string, number, string])[2];
       if (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
       const failed = this.#failed(id, keeper);
-      await this.#tables.store.transaction(() => {
+      const isFailed = await this.#tables.store.transaction(() => {
         void this.#tables.times.remove(key);
         const head = this.#tables.heads.get(id);
-        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return;   // meanwhile
-        this.#write(failed.record, itemParts(failed.record, ['output']));
-        all.push(failed);
+        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false;   // meanwhile
+        return this.#write(failed.record, itemParts(failed.record, ['output']));
       });
+      if (isFailed && failed !== null) yield failed;
     }
     await this.#completeLogs(keeper, isRunning);
-    return all;
   }
 
   /** Null if there is nothing left of it that could fail. */
@@ -342,8 +340,8 @@ class TableResponseStore implements ResponseStore {
     try {
       await this.#stage(record.id, parts);
       await this.#tables.store.transaction(() => {
-        void this.#tables.times.remove(['staged', 0, record.id]);
-        this.#write(record, null);
+        if (this.#write(record, null)) void this.#tables.times.remove(['staged', 0, record.id]);
+        else this.#erasure.removeStaged(record.id);
       });
     } catch (error) {
       await this.#erasure.unstage(record.id).catch(() => undefined);   // the next start tries again
@@ -351,18 +349,18 @@ class TableResponseStore implements ResponseStore {
     }
   }
 
-  /** Within a transaction. `parts`: null if they are there already. */
-  #write(record: ResponseRecord, parts: ItemParts | null): void {
+  /** Within a transaction. `parts`: null if they are there already. False if it was deleted meanwhile, or is another organization's: then nothing is written. */
+  #write(record: ResponseRecord, parts: ItemParts | null): boolean {
     const { heads, resources, inputs, outputs, images, items, times } = this.#tables;
     const { id, organizationId, model, createdAt, status, background } = record;
     const known = heads.get(id);
-    if (known !== undefined && (known.dead || known.organizationId !== organizationId)) return;
+    if (known !== undefined && (known.dead || known.organizationId !== organizationId)) return false;
     const previousId = known === undefined ? record.previousId : known.previousId;
     const made = known === undefined ? record.madeAt : known.madeAt;
     const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
-      if (background && status !== 'queued') return;   // it began as queued, so it was deleted meanwhile
+      if (background && status !== 'queued') return false;   // it began as queued, so it was deleted meanwhile
       const rows = itemRows(record.input);
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
       contextSize = sizeOf(rows) + (previousId === null ? 0 : heads.get(previousId)?.chainSize ?? 0);
@@ -385,6 +383,7 @@ class TableResponseStore implements ResponseStore {
     void outputs.put(id, output);
     for (const { key, value } of parts?.index ?? []) void items.put(key, value);
     for (const { key, value } of parts?.images ?? []) void images.put(key, value);
+    return true;
   }
 
   /** Counts a new continuation of `previousId`; the depth of its chain. */

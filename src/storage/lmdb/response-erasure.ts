@@ -1,7 +1,8 @@
 // How stored responses end. A response that was deleted or has expired is dead: unknown at once. It is erased
 // when no stored response continues it and nobody holds it; then the one before it may be next, up to the
 // root of the chain. All of it in transactions short enough not to be felt; what one leaves undone is written
-// down with it, so that a crash only delays it to the next sweep.
+// down with it, so that a crash only delays it to the next sweep. LMDB needs free pages to erase, too: where the disk has
+// none left, a response at a time, until what that frees has made room.
 
 import { performance } from 'node:perf_hooks';
 import { HeldResponses } from '../held-responses.js';
@@ -9,6 +10,7 @@ import { itemKey } from '../response-parts.js';
 import type { Place } from '../response-parts.js';
 import { ResponseTables, listKey } from './response-tables.js';
 import type { Head } from './response-tables.js';
+import { StorageError } from '../store.js';
 import type { Key } from '../store.js';
 
 // The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.
@@ -21,6 +23,7 @@ const PLACES: readonly Place[] = ['input', 'output'];
 
 export class ResponseErasure {
   #closed = false;
+  #isTight = false;
 
   constructor(
     private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
@@ -66,18 +69,19 @@ export class ResponseErasure {
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#closed;) {
       const slice = left;
-      left = await this.tables.store.transaction(() => this.#eraseSlice(slice));
+      left = await this.#transaction(() => this.#eraseSlice(slice));
     }
   }
 
   /** Erases an event log. `until`: the time it is noted under. */
   async eraseLog(id: string, until: number): Promise<void> {
-    const { store, events, times } = this.tables;
+    const { events, times } = this.tables;
     for (let more = true; more && !this.#closed;) {
-      more = await store.transaction(() => {
-        const rows = [...events.keys({ ...ResponseTables.below(id), limit: LOG_ROWS })];
+      more = await this.#transaction(() => {
+        const limit = this.#isTight ? 1 : LOG_ROWS;
+        const rows = [...events.keys({ ...ResponseTables.below(id), limit })];
         for (const key of rows) void events.remove(key);
-        if (rows.length === LOG_ROWS) return true;
+        if (rows.length === limit) return true;
         void times.remove(['log', until, id]);
         return false;
       });
@@ -108,7 +112,7 @@ export class ResponseErasure {
   async sweep(): Promise<number> {
     let count = 0;
     for (let more = true; more && !this.#closed;) {
-      const expired = await this.tables.store.transaction(() => this.#killExpired());
+      const expired = await this.#transaction(() => this.#killExpired());
       count += expired;
       more = expired > 0;
     }
@@ -126,14 +130,22 @@ export class ResponseErasure {
 
   /** Removes what such a save had written ahead. */
   async unstage(id: string): Promise<void> {
-    const { store, heads, images, items, times } = this.tables;
-    await store.transaction(() => {
-      const index = times.get(['staged', 0, id]);
-      void times.remove(['staged', 0, id]);
-      if (index === undefined || heads.get(id) !== undefined) return;
-      for (const key of index) void items.remove(key);
-      for (const key of [...images.keys(ResponseTables.below(id))]) void images.remove(key);
-    });
+    await this.tables.store.transaction(() => this.removeStaged(id));
+  }
+
+  /** Within a transaction. What belongs to a response that is there stays, be it dead: others may continue it. */
+  removeStaged(id: string): void {
+    const { images, items, times } = this.tables;
+    const index = times.get(['staged', 0, id]);
+    void times.remove(['staged', 0, id]);
+    if (index === undefined) return;
+    const rows = { input: this.tables.rows(id, 'input'), output: this.tables.rows(id, 'output') };
+    const own = new Set(PLACES.flatMap((place) => rows[place].map((row) => itemKey(row.id))));
+    for (const key of index) if (!own.has(key[1] as string)) void items.remove(key);
+    for (const key of [...images.keys(ResponseTables.below(id))] as [string, Place, number, number][]) {
+      const [, place, item, image] = key;
+      if (image >= (rows[place][item]?.images ?? 0)) void images.remove(key);
+    }
   }
 
   /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
@@ -147,6 +159,20 @@ export class ResponseErasure {
     }
   }
 
+  /** What could not be written with all that it would erase is tried with little; so is what follows, until that has gone well for once. */
+  async #transaction<T>(work: () => T): Promise<T> {
+    const { store } = this.tables;
+    try {
+      const result = await store.transaction(work);
+      this.#isTight = false;
+      return result;
+    } catch (error) {
+      if (this.#isTight || !(error instanceof StorageError)) throw error;
+      this.#isTight = true;
+      return store.transaction(work);
+    }
+  }
+
   /** Within a transaction. How many it found; 0: there are no more. */
   #killExpired(): number {
     const { heads, times } = this.tables;
@@ -154,7 +180,7 @@ export class ResponseErasure {
     const due = [...times.keys({ from: ['created'], to: ['created', Math.floor(this.now() - this.retentionS) + 1], limit: PAGE })];
     let count = 0;
     for (const key of due as [string, number, string][]) {
-      if (count > 0 && performance.now() > end) break;
+      if (count > 0 && (this.#isTight || performance.now() > end)) break;
       const head = heads.get(key[2]);
       if (head === undefined) void times.remove(key);
       else if (this.isExpired(head)) this.kill(key[2], head);
@@ -170,11 +196,11 @@ export class ResponseErasure {
     const end = performance.now() + SLICE_MS;
     let erased = 0;
     for (const [position, id] of ids.entries()) {
-      if (erased > 0 && performance.now() > end) return ids.slice(position);
+      if (erased > 0 && (this.#isTight || performance.now() > end)) return ids.slice(position);
       void times.remove(['erase', 0, id]);
       for (let next = this.#eraseOne(id); next !== null; next = this.#eraseOne(next)) {
         erased++;
-        if (performance.now() <= end) continue;
+        if (!this.#isTight && performance.now() <= end) continue;
         void times.put(['erase', 0, next], []);
         return [next, ...ids.slice(position + 1)];
       }

@@ -115,7 +115,7 @@ class PostgresResponses implements ResponseStore {
   }
 
   /** Of this process, and of those that are gone. */
-  failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): Promise<readonly Failed[]> {
+  failUnfinished(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false): AsyncIterable<Failed> {
     return this.#ends.failUnfinished(keeper, isRunning);
   }
 

@@ -32,25 +32,23 @@ export class ResponseEnds {
     private readonly database: Database, private readonly process: string, private readonly reads: ResponseReads, private readonly writes: ResponseWrites, private readonly now: () => number,
   ) {}
 
-  async failUnfinished(keeper: LogKeeper, isRunning: IsRunning): Promise<readonly Failed[]> {
-    const all: Failed[] = [];
-    await this.#each(UNFINISHED_ONES, this.process, async (id, organizationId) => {
-      if (await isRunning(organizationId, id)) return;
+  async *failUnfinished(keeper: LogKeeper, isRunning: IsRunning): AsyncIterable<Failed> {
+    for await (const { id, organization } of this.#each(UNFINISHED_ONES, this.process)) {
+      if (await isRunning(organization, id)) continue;
       const failed = await this.database.transaction((within) => this.#fail(within, id, keeper));
-      if (failed === null) return;
-      all.push(failed);
+      if (failed === null) continue;
+      yield failed;
       await this.#completeLog(id, keeper);
-    });
-    await this.#each(ENDED_ONES, this.now(), async (id, organizationId) => {
-      if (!await isRunning(organizationId, id)) await this.#completeLog(id, keeper);
-    });
-    return all;
+    }
+    for await (const { id, organization } of this.#each(ENDED_ONES, this.now())) {
+      if (!await isRunning(organization, id)) await this.#completeLog(id, keeper);
+    }
   }
 
-  async #each(text: string, first: string | number, act: (id: string, organizationId: string) => Promise<void>): Promise<void> {
+  async *#each(text: string, first: string | number): AsyncGenerator<{ id: string; organization: string }> {
     for (let after = ''; ;) {
       const rows = await this.database.query<{ id: string; organization: string }>(text, [first, after]);
-      for (const { id, organization } of rows) await act(id, organization);
+      yield* rows;
       if (rows.length < BATCH) return;
       after = rows.at(-1)?.id ?? after;
     }

@@ -70,7 +70,7 @@ export class SimProvider implements Provider {
       }
     }
     signal?.throwIfAborted();
-    const maxTokens = Math.min(request.maxTokens ?? Infinity, MAX_TOKENS);
+    const maxTokens = request.maxTokens ?? MAX_TOKENS;
     return {
       promptTokens: { tokens: course.estimate, exact: course.estimate === course.prompt }, maxTokens, cappedByContext: false, n, leftOut: [],
       start: (onEvent) => this.#start(course, organization, n, maxTokens, onEvent),

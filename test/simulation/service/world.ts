@@ -269,8 +269,6 @@ export class World {
     const { exchange, kind, known, organization, course } = asked;
     const { status, code, unexpected } = exchange;
     this.trace.update(`${exchange.requestId} ${kind} ${String(status)} ${String(code)} ${JSON.stringify(exchange.answer)} ${(exchange.events ?? []).map(({ data }) => data).join('\n')}\n`);
-    // A log that lacks what could not be written: streams that come late cannot go on.
-    if (unexpected instanceof Error && unexpected.message.startsWith('events are missing') && this.#disk.failedAt > 0) return;
     if (unexpected !== null) return this.#violated(`${exchange.requestId} (${kind}) was answered with an internal error: ${String((unexpected as Error).stack ?? unexpected)}`);
     if (code === 'maintenance' && this.#disk.failedAt < exchange.receivedAt * 1000 && this.#process?.state === 'up' && this.#process.primary !== null) {
       return this.#violated(`${exchange.requestId} (${kind}) is told that nothing can be stored, and the disk was well`);
