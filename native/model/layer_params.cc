@@ -292,7 +292,9 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   if (!scale) return scale.error();
   if (*scale == 0) return {};
   constexpr std::string_view kOriginal = "rope.scaling.original_context_length";
-  auto length = read.integer(read.has(kLength) ? kLength : kOriginal, 1, INT32_MAX, params.context_length);
+  const bool stated = read.has(kLength) || (traits.latents && !read.has(kOriginal));
+  auto length = read.integer(stated ? kLength : kOriginal, 1, INT32_MAX,
+                             traits.latents ? std::nullopt : std::optional<int64_t>(params.context_length));
   if (!length) return length.error();
   for (LayerParams& layer : params.layers) {
     layer.temperature_scale = static_cast<float>(*scale);
