@@ -74,7 +74,7 @@ struct ArchitectureTraits {
   MixerKind other_mixer = MixerKind::kNone;
   bool one_part = false;              // layers with a feed-forward network have no mixer
   DeltaNetKind delta_net = DeltaNetKind::kNone;
-  bool attention_interval = false;    // only each so-manieth layer attends, as full_attention_interval says
+  bool attention_interval = false;    // layers attend as attention.recurrent_layers has it, else each full_attention_interval-th
   bool output_gate = false;           // LayerParams::output_gate
   bool rope_sections = false;         // M-RoPE: rope.dimension_sections says which pairs turn by which of three numbers,
   bool interleaved_sections = false;  // in runs, or in turns as far as each section goes
@@ -83,6 +83,7 @@ struct ArchitectureTraits {
   RopeStyle rope_style = RopeStyle::kHalves;
   bool rope_factors = false;          // applies rope_freqs.weight and rope_factors_*.weight
   bool rope_switch = false;           // rope.scaling.finetuned = false: nothing rotates
+  bool rope_alpha = false;            // reads rope.scaling.alpha, by which the base grows
   bool full_layers_rotate_half = false;   // of the dimensions stated, where layers see all positions
   int unrotated_period = 0;           // each so-manieth layer does not rotate; 0: all do
   bool rotates_windows_only = false;  // if any layer has a window, those without do not rotate
@@ -110,6 +111,7 @@ struct ArchitectureTraits {
   WindowedRope windowed_rope = WindowedRope::kSame;
   double windowed_base = 0;
   Experts experts = Experts::kNone;
+  bool one_expert = false;            // without experts an expert_count of 1 means none as well
   bool normalized_weights = true;     // of experts, where the file does not state it
   RouterScore router = RouterScore::kSoftmax;   // likewise
   bool latent_experts = false;        // reads moe_latent_size

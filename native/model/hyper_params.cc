@@ -63,6 +63,7 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"deepstack_mapping", -1, "images fed to inner layers"},
     RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens",
                &ArchitectureTraits::guess_layers},
+    RefusedKey{"rope.scaling.alpha", 0, "a RoPE base that grows by 'alpha'", &ArchitectureTraits::rope_alpha},
     RefusedKey{"rope.dimension_sections", 0, "RoPE in sections", &ArchitectureTraits::rope_sections},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
 };
@@ -98,6 +99,7 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
                                               " tokens, but tensor 'token_embd.weight' has " +
                                               std::to_string(rows) + " rows"};
   }
+  if (tokens != nullptr) return static_cast<int>(rows);   // files whose vocabulary has grown may keep the old number
   auto stated = read.integer("vocab_size", 1, kMaxVocab, rows);
   if (!stated) return stated;
   if (*stated != rows) {

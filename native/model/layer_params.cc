@@ -94,14 +94,25 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   constexpr int kUsualInterval = 4;
   auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval) : Result<int>(1);
   if (!interval) return interval.error();
-  auto heads = read.integers("attention.head_count", n, mixed ? 0 : 1, kMaxHeads);
+  const auto no_heads = traits.other_mixer == MixerKind::kMamba2 ? std::optional<int64_t>(0) : std::nullopt;
+  constexpr std::string_view kRecurrent = "attention.recurrent_layers";
+  std::vector<int> recurrent(static_cast<size_t>(n));
+  if (traits.attention_interval && read.has(kRecurrent)) {
+    auto stated = read.integers(kRecurrent, params.n_layers, 0, 1);
+    if (!stated) return stated.error();
+    std::ranges::copy(*stated, recurrent.begin());
+  } else {
+    for (int i = 0; i < params.n_layers; ++i) recurrent[static_cast<size_t>(i)] = (i + 1) % *interval != 0;
+  }
+  auto heads = read.integers("attention.head_count", n, mixed ? 0 : 1, kMaxHeads, no_heads);
   if (!heads) return heads.error();
   auto kv_heads = read.has("attention.head_count_kv") ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
                                                       : heads;
   if (!kv_heads) return kv_heads.error();
   // Networks of experts only need not state what other layers would have.
   const bool may_lack_ff = mixed || traits.block_attention;
-  const auto no_ff = may_lack_ff && traits.experts == Experts::kRequired ? std::optional<int64_t>(0) : std::nullopt;
+  const bool unstated = may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
+  const auto no_ff = unstated ? std::optional<int64_t>(0) : std::nullopt;
   auto n_ff = read.integers("feed_forward_length", n, may_lack_ff ? 0 : 1, kMaxFeedForward, no_ff);
   if (!n_ff) return n_ff.error();
   const auto with_heads = std::ranges::find_if(*heads, [](int count) { return count > 0; });
@@ -125,7 +136,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
     const bool guesses = i >= params.n_layers;   // such a layer attends, whatever its turn
-    if ((*kv_heads)[at] == 0 || (!guesses && (i + 1) % *interval != 0)) {
+    if ((*kv_heads)[at] == 0 || recurrent[at] != 0) {
       if (guesses)
         return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ", which guesses tokens, does not attend ('" +
                                                   read.key("attention.head_count_kv") + "' is 0)"};
@@ -281,7 +292,9 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   if (!scale) return scale.error();
   if (*scale == 0) return {};
   constexpr std::string_view kOriginal = "rope.scaling.original_context_length";
-  auto length = read.integer(!read.has(kLength) && read.has(kOriginal) ? kOriginal : kLength, 1, INT32_MAX);
+  const bool stated = read.has(kLength) || (traits.latents && !read.has(kOriginal));
+  auto length = read.integer(stated ? kLength : kOriginal, 1, INT32_MAX,
+                             traits.latents ? std::nullopt : std::optional<int64_t>(params.context_length));
   if (!length) return length.error();
   for (LayerParams& layer : params.layers) {
     layer.temperature_scale = static_cast<float>(*scale);
@@ -350,6 +363,8 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   constexpr int kMaxGroups = 64;
   Router& router = experts.router;
   router.score = traits.router;
+  // Early files of GLM 4.7 Flash leave it out. Of this family only networks whose scores are sigmoids have a bias.
+  if (traits.latents && experts.choice_bias) router.score = RouterScore::kSigmoid;
   auto score = read.integer("expert_gating_func", 0, 255, kNotStated);
   if (!score) return score.error();
   if (*score == kSoftmax || *score == kSoftmaxOfChosen) {
@@ -425,8 +440,10 @@ Status read_layers(const GgufFile& file, const MetadataReader& read,
 
 Status read_experts(const GgufFile& file, const MetadataReader& read,
                     const ArchitectureTraits& traits, HyperParams& params) {
-  if (traits.experts == Experts::kNone)
+  if (traits.experts == Experts::kNone) {
+    if (Status one = read.refuse_unless("expert_count", 1, "a mixture of experts"); traits.one_expert && one) return {};
     return read.refuse_unless("expert_count", 0, "a mixture of experts");
+  }
   const bool required = traits.experts == Experts::kRequired || traits.experts == Experts::kWhereCarried;
   auto count = required ? read.integer("expert_count", 1, kMaxExperts)
                         : read.integer("expert_count", 0, kMaxExperts, 0);
@@ -464,6 +481,8 @@ Status read_experts(const GgufFile& file, const MetadataReader& read,
   experts.n_ff = *n_ff;
   for (size_t i = 0; i < params.layers.size() && !experts.choice_bias; ++i)
     experts.choice_bias = file.tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr;
+  for (size_t i = 0; i < params.layers.size() && !experts.scales; ++i)
+    experts.scales = file.tensor("blk." + std::to_string(i) + ".ffn_down_exps.scale") != nullptr;
   if (traits.latent_experts) {
     auto latent = read.integer("moe_latent_size", 0, kMaxFeedForward, 0);
     if (!latent) return latent.error();

@@ -96,6 +96,11 @@ Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<I
 Result<std::vector<int>> MetadataReader::integers(std::string_view name, int count, int64_t low, int64_t high,
                                                   std::optional<int64_t> fallback) const {
   if (is_array(name)) {
+    if (file_.find(key(name))->element_type == GgufValueType::kBool) {
+      auto set = flags(name);
+      if (!set) return set.error();
+      return of_layers<int>(key(name), std::vector<int>(set->begin(), set->end()), count, static_cast<double>(low), static_cast<double>(high));
+    }
     auto items = file_.integers(key(name));
     if (!items) return items.error();
     return of_layers<int>(key(name), **items, count, static_cast<double>(low), static_cast<double>(high));
@@ -132,6 +137,14 @@ Result<std::vector<bool>> MetadataReader::flags(std::string_view name) const {
   const std::string full = key(name);
   const GgufValue* found = file_.find(full);
   if (found == nullptr) return missing(full);
+  if (found->type == GgufValueType::kArray && found->element_type != GgufValueType::kBool) {
+    // Converters write a checkpoint's own list as it is, which may hold 0 and 1 (MiMo V2).
+    if (auto items = file_.integers(full); items && *items) {
+      std::vector<bool> flags;
+      for (const int64_t item : **items) flags.push_back(item != 0);
+      return flags;
+    }
+  }
   if (found->type != GgufValueType::kArray || found->element_type != GgufValueType::kBool) {
     return Error{ErrorCode::kInvalidFile,
                  "metadata key '" + full + "' is not an array of booleans"};

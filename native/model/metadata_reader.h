@@ -28,6 +28,7 @@ class MetadataReader {
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
   // One for each of `count` layers: a number stands for all of them, an array has one for each, or more than that.
+  // Booleans count as 1 and 0.
   Result<std::vector<int>> integers(std::string_view name, int count, int64_t low, int64_t high,
                                     std::optional<int64_t> fallback = std::nullopt) const;
   Result<std::vector<double>> numbers(std::string_view name, int count, double low, double high,
@@ -36,7 +37,7 @@ class MetadataReader {
   Result<double> number(std::string_view name, double low, double high,
                         std::optional<double> fallback = std::nullopt) const;
   Result<bool> boolean(std::string_view name, bool fallback) const;
-  // An array of booleans; the key must be there.
+  // An array of booleans, or of integers that stand for them; the key must be there.
   Result<std::vector<bool>> flags(std::string_view name) const;
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 

@@ -92,6 +92,7 @@ struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
   int n_taps = 0;          // of the convolution that x, B and C pass
   bool out_norm = false;   // of the gated result, in as many groups
+  bool convolution_bias = true;
 
   // Without weights.
   StateSpace space() const {
@@ -158,6 +159,7 @@ struct ExpertParams {
   bool gateless = false;     // none of these networks has a gate
   bool weighs_input = false; // Mixture::weighs_input
   bool fused_gate_up = false;  // one tensor holds each expert's gate and below it its up
+  bool scales = false;         // of experts beside a network: Router::expert_scales
 };
 
 // Numbers that each layer gets of a row's token beside the residual stream (Gemma 3n and 4).

@@ -50,7 +50,7 @@ enum class YarnLog : uint8_t {
 // pair 3 i + 2 of the width, and all others are of the time (Qwen3-VL, arXiv:2511.21631). Empty: all sections are.
 std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool interleaved);
 
-// Everything the file says: `<arch>.rope.freq_base` (or `base_key` in its place), `<arch>.rope.scaling.*`, and, where
+// Everything the file says: `<arch>.rope.freq_base` (or `base_key` in its place; times alpha^(n_dims / (n_dims - 2))), `<arch>.rope.scaling.*`, and, where
 // `use_factors`, the tensors whose values divide the frequencies: rope_freqs.weight (Llama 3), or
 // LongRoPE's (Ding et al. 2024, arXiv:2402.13753) rope_factors_short.weight and
 // rope_factors_long.weight, the latter if max_context goes beyond the context the model was first

@@ -73,7 +73,7 @@ uint64_t file_hash(const GgufFile& file) {
       add(tensor.data);
       continue;
     }
-    for (const auto part : tensor.source->parts) add(part);
+    for (const auto part : tensor.source->places()) add(part);
   }
   return hash;
 }

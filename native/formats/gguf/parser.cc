@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "formats/gguf/few_bits.h"
 
 namespace monolith {
 namespace {
@@ -283,6 +284,7 @@ Status GgufParser::parse_tensors() {
   file_->tensors_.reserve(n_tensors_);
   offsets_.reserve(n_tensors_);
   sizes_.reserve(n_tensors_);
+  few_.reserve(n_tensors_);
   for (uint64_t i = 0; i < n_tensors_; ++i) {
     GgufTensor tensor{};
     uint64_t offset;
@@ -335,18 +337,21 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   }
   uint32_t type;
   if (!read(&type) || !read(offset)) return truncated(name);
-  const TensorTypeTraits* traits = tensor_type_traits(type);
+  const FewBits* const few = few_bits(type);
+  const TensorTypeTraits* traits = tensor_type_traits(few != nullptr ? static_cast<uint32_t>(TensorType::kQ4_0) : type);
   if (traits == nullptr)
     return Error{ErrorCode::kUnsupported,
                  "GGUF: " + name + " has type " + std::string(tensor_type_name(type)) +
                      " (ggml type " + number(type) + "), which this build cannot compute with"};
-  tensor->type = static_cast<TensorType>(type);
-  if (tensor->shape[0] % traits->block_values != 0)
+  tensor->type = few != nullptr ? TensorType::kQ4_0 : static_cast<TensorType>(type);
+  const int64_t block_values = few != nullptr ? few->block_values : traits->block_values;
+  if (tensor->shape[0] % block_values != 0)
     return invalid(name + ": rows of " + number(static_cast<uint64_t>(tensor->shape[0])) +
-                   " values do not fill whole blocks of " + std::string(traits->name) + " (" +
-                   number(static_cast<uint64_t>(traits->block_values)) + " values)");
-  const auto size = checked_mul(n_values / traits->block_values, traits->block_bytes);
-  if (!size) return invalid(name + ": its size in bytes overflows");
+                   " values do not fill whole blocks of " + std::string(few != nullptr ? few->name : traits->name) + " (" +
+                   number(static_cast<uint64_t>(block_values)) + " values)");
+  const auto size = checked_mul(n_values / block_values, few != nullptr ? few->block_bytes : traits->block_bytes);
+  if (!size || !checked_mul(n_values / traits->block_values, traits->block_bytes)) return invalid(name + ": its size in bytes overflows");
+  few_.push_back(few);
   // Its bytes' place is known only when the whole table has been read: place_tensors().
   sizes_.push_back(static_cast<uint64_t>(*size));
   return {};
@@ -375,6 +380,10 @@ Status GgufParser::place_tensors() {
                                                 number(data_bytes) +
                                                 " bytes: the file is truncated or corrupt"};
     tensor.data = bytes_.subspan(data_start + offset, size);
+    if (few_[i] == nullptr) continue;
+    tensor.source = &file_->sources_.emplace_back(
+        TensorSource{.type = tensor.type, .cols = tensor.shape[0], .maker = few_bits_rows(*few_[i], tensor.data, tensor.shape[0])});
+    tensor.data = {};
   }
   std::sort(order.begin(), order.end(),
             [&](uint32_t a, uint32_t b) { return offsets_[a] < offsets_[b]; });

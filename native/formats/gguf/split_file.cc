@@ -80,6 +80,8 @@ Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, 
   if (!says_number || !says_count || says_number->value_or(0) != number || says_count->value_or(0) != count)
     return Error{ErrorCode::kInvalidFile, path + ": is not " + part_of(number, count) +
                                               ", which its name says: split.no and split.count differ"};
+  for (GgufTensor& tensor : part.tensors_)
+    if (tensor.source != nullptr) tensor.source = &first.sources_.emplace_back(*tensor.source);
   first.tensors_.insert(first.tensors_.end(), part.tensors_.begin(), part.tensors_.end());
   first.file_bytes_ += part.file_bytes_;
   first.files_.push_back(std::move(mapped).value());   // the pages stay where they are: every view remains valid

@@ -17,6 +17,8 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   if (config.layers > kMostLayers) return global_head_dim;   // the model refuses so many
   AssembledFile& out = t.out();
   const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
+  if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists())   // files that leave it out have one
+    out.number(t.key(kCap), 0.0);
   size("attention.key_length", global_head_dim);
   size("attention.value_length", global_head_dim);
   size("attention.key_length_swa", head_dim);

@@ -34,7 +34,7 @@ void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeigh
     list.norm("post_ffw_norm_1.weight", p.n_embd, weights.network_post_norm);
     list.norm("post_ffw_norm_2.weight", p.n_embd, weights.post_norm);
     list.vector("ffn_gate_inp.scale", p.n_embd, weights.router_scale);
-    list.vector("ffn_down_exps.scale", e.count, weights.expert_scales);
+    list.vector_if(e.scales, "ffn_down_exps.scale", e.count, weights.expert_scales);
     return;
   }
   if (e.n_ff_shared == 0) return;

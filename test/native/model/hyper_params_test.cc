@@ -81,6 +81,14 @@ TEST(delta_nets_lie_between_layers_that_attend) {
   odd = model;
   odd.key("ssm.conv_kernel", 9u);
   check_refused(odd, ErrorCode::kInvalidFile, "qwen35.ssm.conv_kernel");
+  // A list of layers goes before the interval.
+  for (const TinyModel::Value& list : {TinyModel::Value(std::vector<bool>{false, true}), TinyModel::Value(std::vector<uint32_t>{0, 1})}) {
+    TinyModel listed = model;
+    listed.key("attention.recurrent_layers", list);
+    params = read(listed);
+    REQUIRE(params.ok());
+    CHECK(params->layers[0].mixer == MixerKind::kAttention && params->layers[1].mixer == MixerKind::kDeltaNet);
+  }
 }
 
 TEST(absent_keys_have_the_defaults_of_the_format) {
@@ -247,7 +255,11 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   params = read(gemma);
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
-  gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0});
+  gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});   // as MiMo's files have them
+  params = read(gemma);
+  REQUIRE(params.ok());
+  for (size_t i = 0; i < 7; ++i) CHECK_EQ(params->layers[i].window, i == 1 || i == 4 ? 0 : 32);
+  gemma.key("attention.sliding_window_pattern", std::vector<float>{1, 0, 1, 1, 0, 1, 1});
   check_refused(gemma, ErrorCode::kInvalidFile, "not an array of booleans");
 
   check_refused(TinyModel("minicpm"), ErrorCode::kInvalidFile, "'minicpm.embedding_scale' is missing");
@@ -315,7 +327,7 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   TinyModel model("step35", 3);
   model.key("expert_count", 8u);
   model.key("expert_used_count", 2u);
-  model.key("leading_dense_block_count", 1u);
+  for (const char* block : {"blk.1.", "blk.2."}) model.matrix(std::string(block) + "ffn_gate_inp.weight", 8, TinyModel::kEmbedding);
   model.key("attention.sliding_window", 32u);
   model.key("attention.sliding_window_pattern", std::vector<bool>{false, true, false});
   model.key("rope.dimension_count", 16u);
@@ -324,6 +336,7 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   model.key("swiglu_clamp_shexp", std::vector<float>{0, 16, 0});
   const auto params = read(model);
   REQUIRE(params.ok());
+  CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());   // as their tensors have it
   CHECK(params->layers[2].expert_limit == 7 && params->layers[1].expert_limit == 0);
   CHECK(params->layers[1].gate_limit == 16 && params->layers[2].gate_limit == 0);
   CHECK(params->ropes[0].n_dims == 8 && params->ropes[1].n_dims == 12);
@@ -413,6 +426,73 @@ TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   model.keys["tokenizer.ggml.tokens"] =
       std::vector<uint32_t>(39, 0);  // only the count matters here
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
+  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);
+  model.key("vocab_size", 39u);   // as it was before the vocabulary grew
+  const auto params = read(model);
+  CHECK(params.ok() && params->n_vocab == TinyModel::kVocab);
+}
+
+TEST(what_files_leave_out_is_as_their_networks_have_it) {
+  TinyModel spaces("mamba2");
+  for (const auto& [key, value] : {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 8u}, std::pair{"ssm.group_count", 2u},
+                                   std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
+    spaces.key(key, value);
+  for (const char* key : {"attention.head_count", "attention.head_count_kv", "feed_forward_length"}) spaces.keys.erase(std::string("mamba2.") + key);
+  auto params = read(spaces);
+  REQUIRE(params.ok());
+  CHECK(params->layers[0].mixer == MixerKind::kMamba2 && params->layers[0].feed_forward == FeedForwardKind::kNone);
+  CHECK(!params->state_space.convolution_bias);
+  spaces.bias("blk.1.ssm_conv1d.bias", 48 + 2 * 2 * 8);
+  params = read(spaces);
+  CHECK(params.ok() && params->state_space.convolution_bias);
+
+  const auto gemma = read(TinyModel("gemma4"));
+  CHECK(gemma.ok() && gemma->logit_soft_cap == 30.0f);
+
+  TinyModel windowed("lfm2", 2);
+  windowed.key("shortconv.l_cache", 3u);
+  windowed.key("attention.head_count_kv", std::vector<uint32_t>{0, 2});
+  windowed.key("attention.sliding_window", 32u);
+  params = read(windowed);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->layers[1].window, 32);
+
+  TinyModel hunyuan("hunyuan-dense");
+  hunyuan.key("expert_count", 1u);
+  hunyuan.key("rope.scaling.alpha", 1000.0f);
+  params = read(hunyuan);
+  REQUIRE(params.ok());
+  const double base = 10000 * std::pow(1000.0, 16.0 / 14);
+  CHECK(std::abs(params->ropes[0].inverse_frequency[4] * std::sqrt(base) - 1) < 1e-5);
+  hunyuan.key("expert_count", 2u);
+  check_refused(hunyuan, ErrorCode::kUnsupported, "a mixture of experts");
+  TinyModel other;
+  other.key("rope.scaling.alpha", 1000.0f);
+  check_refused(other, ErrorCode::kUnsupported, "'llama.rope.scaling.alpha' is 1000");
+
+  TinyModel ministral("mistral3");
+  ministral.key("attention.temperature_scale", 0.1f);
+  params = read(ministral);
+  REQUIRE(params.ok());
+  CHECK_EQ(params->layers[0].temperature_length, 256);   // the whole context, and no position is beyond it
+}
+
+// Without a key only a bias of the choice tells.
+TEST(a_router_with_a_bias_has_sigmoids_in_latent_networks) {
+  TinyModel model("deepseek2");
+  for (const auto& [key, value] : {std::pair{"attention.kv_lora_rank", 32u}, std::pair{"rope.dimension_count", 8u}, std::pair{"attention.key_length", 24u},
+                                   std::pair{"attention.value_length", 16u}, std::pair{"expert_count", 8u}, std::pair{"expert_used_count", 2u},
+                                   std::pair{"expert_feed_forward_length", 48u}})
+    model.key(key, value);
+  auto params = read(model);
+  REQUIRE(params.ok());
+  CHECK(params->experts.router.score == RouterScore::kSoftmax);
+  model.bias("blk.1.exp_probs_b.bias", 8);
+  params = read(model);
+  CHECK(params.ok() && params->experts.router.score == RouterScore::kSigmoid);
+  model.key("expert_gating_func", 1u);
+  params = read(model);
+  CHECK(params.ok() && params->experts.router.score == RouterScore::kSoftmax);
 }
 
 TEST(rope_scaling_changes_the_frequencies) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/delta_net_cases.h"
+#include "model/kimi_cases.h"
 #include "model/state_space_cases.h"
 
 namespace monolith::testing {
@@ -71,6 +72,7 @@ inline std::vector<Case> recurrent_cases() {
   return {qwen35(),
           delta_nets_with_experts("qwen35moe", false),
           delta_nets_with_experts("qwen3next", true),
+          kimi_linear(),
           mamba2(),
           granitehybrid(false),
           granitehybrid(true),

@@ -30,12 +30,12 @@ inline void put_space(TinyModel& model, const std::string& block, bool out_norm)
 }
 
 // The gate goes before the norm, which is of each group of heads.
-inline Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, bool out_norm) {
+inline Rows mamba2_mixer(const P& net, const std::string& block, const Rows& h, bool out_norm, bool biased = true) {
   const auto project = [&](size_t first, size_t count) {
     return each(h, [&](const Row& row) { return net.times(block + "ssm_in", row, first, count); });
   };
   const Rows gate = project(0, kSpaceWidth), steps = project(kSpaceWidth + kSpaceChannels, kSpaceHeads);
-  const Rows mixed = convolved(net, block + "ssm_conv1d", project(kSpaceWidth, kSpaceChannels), true, silu);
+  const Rows mixed = convolved(net, block + "ssm_conv1d", project(kSpaceWidth, kSpaceChannels), biased, silu);
   const Row rate = net.values(block + "ssm_a"), bias = net.values(block + "ssm_dt.bias"), skip = net.values(block + "ssm_d");
   std::vector<Rows> states(kSpaceHeads, Rows(kSpaceDim, Row(kSpaceState)));
   Rows out;
@@ -150,12 +150,14 @@ inline Case nemotron_h() {
           }};
 }
 
-// Falcon-H1: in each layer both, side by side on one norm. Of its files some have a norm behind the gate, others have not.
+// Falcon-H1: in each layer both, side by side on one norm. Of its files some have a norm behind the gate, others have not; here
+// those neither have a bias of the convolution.
 inline Case falcon_h1(bool out_norm) {
   TinyModel model("falcon-h1");
   put_space_sizes(model);
   for_blocks(model, [&](const std::string& block) {
     put_space(model, block, out_norm);
+    if (!out_norm) model.tensors.erase(block + "ssm_conv1d.bias");
     model.tensors[block + "ffn_norm"] = model.tensors.at(block + "ffn_norm.weight");
     model.tensors.erase(block + "ffn_norm.weight");
   });
@@ -164,7 +166,7 @@ inline Case falcon_h1(bool out_norm) {
             for (uint32_t layer = 0; layer < 2; ++layer) {
               const std::string block = block_name(layer);
               const Rows h = normed(net, block + "attn_norm", x);
-              x = sum(sum(x, mamba2_mixer(net, block, h, out_norm)), attention(net, block, h, {}));
+              x = sum(sum(x, mamba2_mixer(net, block, h, out_norm, out_norm)), attention(net, block, h, {}));
               const Row weight = net.values(block + "ffn_norm");
               x = sum(x, each(x, [&](Row row) {
                         const double mean = std::inner_product(row.begin(), row.end(), row.begin(), 0.0) / kEmbd;

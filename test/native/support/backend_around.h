@@ -76,6 +76,12 @@ class BackendAround : public Backend {
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out) override {
     inner_.mixture(mixture, router_logits, x, n_rows, out, add_to_out);
   }
+  Status can_keep_states(const KvShape& shape) const override { return inner_.can_keep_states(shape); }
+  void matmul_heads(const HeadProducts& products, int n_rows) override { inner_.matmul_heads(products, n_rows); }
+  void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries, float* rows,
+                              int64_t row_stride, int layer, KvCache& cache) override {
+    inner_.rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);
+  }
   Status can_compute(const Convolution& convolution) const override { return inner_.can_compute(convolution); }
   Status can_compute(const DeltaRule& rule) const override { return inner_.can_compute(rule); }
   Status can_compute(const StateSpace& space) const override { return inner_.can_compute(space); }

@@ -330,6 +330,50 @@ TEST(gguf_opens_a_split_model_by_its_first_part) {
   CHECK_EQ((*file)->file_bytes(), bytes);
 }
 
+// Q1_0 and Q2_0, whose values Q4_0 holds, in a file and in parts of one.
+TEST(gguf_reads_values_of_one_and_two_bits) {
+  const TemporaryFile folder({});
+  std::vector<std::vector<float>> expected(2);
+  for (uint16_t i = 0; i < 2; ++i) {
+    const int bits = i + 1, of_block = bits == 1 ? 128 : 64;
+    std::vector<uint8_t> blocks;
+    for (int block = 0; block < 6; ++block) {
+      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};   // 1, -0.5, the least, 3.140625
+      constexpr float kValues[] = {1, -0.5f, 0x1p-24f, 3.140625f};
+      blocks.push_back(static_cast<uint8_t>(kScales[block % 4]));
+      blocks.push_back(static_cast<uint8_t>(kScales[block % 4] >> 8));
+      for (int byte = 0; byte < 16; ++byte) blocks.push_back(static_cast<uint8_t>(block * 151 + byte * 77 + 5));
+      for (int value = 0; value < of_block; ++value) {
+        const int code = blocks[blocks.size() - 16 + static_cast<size_t>(value * bits / 8)] >> (value * bits % 8) & ((1 << bits) - 1);
+        expected[i].push_back(kValues[block % 4] * static_cast<float>(bits == 1 ? 2 * code - 1 : code - 1));
+      }
+    }
+    GgufBuilder part;
+    if (i == 0) part.string("general.architecture", "llama");
+    part.scalar<uint16_t>("split.no", i).scalar<uint16_t>("split.count", 2).scalar<int32_t>("split.tensors.count", 2);
+    part.tensor("t" + std::to_string(i), 41u + i, {static_cast<uint64_t>(2 * of_block), 3}, std::as_bytes(std::span(blocks)));
+    const Bytes bytes = part.build();
+    std::ofstream(folder.folder() + SplitModel::name(i + 1, 2), std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  const auto file = GgufFile::open(folder.folder() + SplitModel::name(1, 2));
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  std::vector<std::byte> scratch;
+  for (size_t i = 0; i < 2; ++i) {
+    const GgufTensor* tensor = (*file)->tensor("t" + std::to_string(i));
+    REQUIRE(tensor != nullptr);
+    CHECK(tensor->type == TensorType::kQ4_0);
+    const size_t row = tensor->bytes() / 3;
+    const auto values = static_cast<size_t>(tensor->shape[0]);
+    for (size_t at = 0; at < 3; ++at) {   // and rows alone
+      std::vector<float> floats(values);
+      dequantize(tensor->type, (*file)->read(*tensor, at * row, row, scratch).data(), tensor->shape[0], floats.data());
+      for (size_t value = 0; value < values; ++value) CHECK_EQ(floats[value], expected[i][at * values + value]);
+    }
+    (*file)->give_back(*tensor, 0, tensor->bytes());
+  }
+}
+
 TEST(gguf_refuses_split_models_that_are_not_whole_by_the_part) {
   const TemporaryFile folder({});
   const std::string at = folder.folder();

@@ -221,8 +221,11 @@ const Attack kAttacks[] = {
        return with_tensor(kQ8_0, {16, 2});
      },
      ErrorCode::kInvalidFile, "rows of 16"},
-    {"type_known_but_unsupported", [] { return with_tensor(41, {128}, 0, 18); },
-     ErrorCode::kUnsupported, "tensor 'w' has type Q1_0 (ggml type 41)"},
+    {"type_known_but_unsupported", [] { return with_tensor(24, {128}, 0, 128); },
+     ErrorCode::kUnsupported, "tensor 'w' has type I8 (ggml type 24)"},
+    {"row_not_whole_blocks_of_bits", [] { return with_tensor(41, {64}, 0, 18); }, ErrorCode::kInvalidFile,
+     "rows of 64 values do not fill whole blocks of Q1_0 (128 values)"},
+    {"bits_beyond_the_end", [] { return with_tensor(42, {128}, 0, 35); }, ErrorCode::kInvalidFile, "needs 36 bytes"},
     {"type_withdrawn", [] { return with_tensor(4, {32}); }, ErrorCode::kUnsupported,
      "type Q4_2 (ggml type 4)"},
     {"type_unknown", [] { return with_tensor(99, {32}); }, ErrorCode::kUnsupported,

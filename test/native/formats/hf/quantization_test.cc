@@ -374,6 +374,11 @@ TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
   expect_values(folder, TensorType::kMXFP4, "MXFP4");
   expect_refused(folder, [](Folder& f) { f.tensors.pop_back(); }, "is without its 'model.layers.0.mlp.down_proj.scale'");
   expect_refused(folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
+  // MiMo V2.5 calls both otherwise.
+  folder.tensors[0].type = folder.tensors[1].type = "U8";
+  folder.tensors[1].name = std::string(kStem) + ".weight_scale";
+  expect_values(folder, TensorType::kMXFP4, "MXFP4 of MiMo");
+  expect_refused(folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "weight_scale' has the shape [300, 4], expected [150, 8]");
 }
 
 TEST(gptq_checkpoints_hold_what_their_groups_say) {

@@ -1,0 +1,70 @@
+#include "formats/gguf/few_bits.h"
+
+#include <array>
+#include <cstring>
+
+namespace monolith {
+namespace {
+
+// A scale d in F16, then the values' bits, the lowest first: bit b of a byte is value b, or bits 2 b and 2 b + 1.
+constexpr std::array kTypes = {
+    FewBits{41, "Q1_0", 1, 128, 18},   // d or -d
+    FewBits{42, "Q2_0", 2, 64, 18},    // -d, 0, d, 2 d
+};
+constexpr int64_t kScaleBytes = 2;
+
+class FewBitsRows final : public RowMaker {
+ public:
+  FewBitsRows(const FewBits& type, std::span<const std::byte> data, int64_t cols) : type_(type), data_(data), cols_(cols) {}
+
+  int64_t rows() const override { return static_cast<int64_t>(data_.size()) / row_bytes(); }
+  int64_t cols() const override { return cols_; }
+  TensorType exact_type() const override { return TensorType::kQ4_0; }
+  void make(int64_t first, int64_t count, float* out) const override {
+    std::vector<std::byte> blocks(static_cast<size_t>(count * cols_ / kStored.block_values * kStored.block_bytes));
+    store(first, count, blocks.data());
+    dequantize(TensorType::kQ4_0, blocks.data(), count * cols_, out);
+  }
+  void store(int64_t first, int64_t count, std::byte* out) const override {
+    const std::byte* from = data_.data() + first * row_bytes();
+    for (int64_t block = 0; block < count * cols_ / type_.block_values; ++block, from += type_.block_bytes)
+      for (int64_t at = 0; at < type_.block_values; at += kStored.block_values) {
+        std::memcpy(out, from, kScaleBytes);
+        out += kScaleBytes;
+        const auto code = [&](int64_t i) { return static_cast<unsigned>(stored_code(from + kScaleBytes, at + i)); };
+        for (int64_t i = 0; i < kStored.block_values / 2; ++i) *out++ = static_cast<std::byte>(code(i) | code(i + kStored.block_values / 2) << 4);
+      }
+  }
+  void add_places(std::vector<std::span<const std::byte>>& places) const override { places.push_back(data_); }
+
+ private:
+  struct Stored {
+    int64_t block_values, block_bytes;
+  };
+  static constexpr Stored kStored = {32, 18};   // Q4_0: d, then nibbles; a value is d times its nibble less 8
+
+  int64_t row_bytes() const { return cols_ / type_.block_values * type_.block_bytes; }
+  int stored_code(const std::byte* codes, int64_t i) const {
+    const int per_byte = 8 / type_.bits;
+    const int code = std::to_integer<int>(codes[i / per_byte]) >> (i % per_byte * type_.bits) & ((1 << type_.bits) - 1);
+    return 8 + (type_.bits == 1 ? 2 * code - 1 : code - 1);
+  }
+
+  const FewBits& type_;
+  std::span<const std::byte> data_;
+  int64_t cols_;
+};
+
+}  // namespace
+
+const FewBits* few_bits(uint32_t ggml_type) {
+  for (const FewBits& known : kTypes)
+    if (known.ggml_type == ggml_type) return &known;
+  return nullptr;
+}
+
+std::shared_ptr<const RowMaker> few_bits_rows(const FewBits& type, std::span<const std::byte> data, int64_t cols) {
+  return std::make_shared<FewBitsRows>(type, data, cols);
+}
+
+}  // namespace monolith
