@@ -1,6 +1,7 @@
 // What one organization can do to another's answers: its time to the first token and the gaps between its tokens, idle and beside
 // each of the attacks (lib/attacks.ts), on a server of the defaults but for limits of requests and tokens, which would end an
-// attack after a minute's worth. The bar: p99 within 2 times of idle plus one step, as long as engine.step_ms lets one be.
+// attack after a minute's worth. The bar: p99 within 2 times of idle plus one step: as long as engine.step_ms lets prompts make one,
+// or as long as steps took on average beside the attack, whose answers are computed in the same ones.
 //
 //   npm run bench -- fairness
 //   npm run bench -- fairness --attacks bodies,images --seconds 30
@@ -39,7 +40,7 @@ const CLOCK_MS = 1;         // two gaps that both are nothing are alike
 
 interface Tail { p50: number; p99: number; max: number; count: number }
 interface Phase { firstToken: Tail; gap: Tail }
-interface Result { attack: AttackName; idle: Phase; beside: Phase; answers: AttackCounts; firstTokenHolds: boolean; gapHolds: boolean }
+interface Result { attack: AttackName; stepMs: number; idle: Phase; beside: Phase; answers: AttackCounts; firstTokenHolds: boolean; gapHolds: boolean }
 
 export async function fairnessBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
@@ -68,10 +69,13 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
       const idle = await other.measure(seconds);
       const attacker = Attacker.start({ name: attack, port: server.port, key: ATTACKER_KEY, model, clients });
       await pause(BEGINNING_MS);
+      const steps = await server.steps();
+      const began = performance.now();
       const beside = await other.measure(seconds);
+      const step = Math.max(stepMs, (performance.now() - began) / (await server.steps() - steps));
       const answers = await attacker.stop();
-      const bar = (tail: Tail): number => 2 * Math.max(tail.p99, CLOCK_MS) + stepMs;
-      const result = { attack, idle, beside, answers, firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken), gapHolds: beside.gap.p99 <= bar(idle.gap) };
+      const bar = (tail: Tail): number => 2 * Math.max(tail.p99, CLOCK_MS) + step;
+      const result = { attack, stepMs: step, idle, beside, answers, firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken), gapHolds: beside.gap.p99 <= bar(idle.gap) };
       results.push(result);
       const cells = (part: 'firstToken' | 'gap', holds: boolean): string =>
         `${idle[part].p99.toFixed(1).padStart(9)}${beside[part].p99.toFixed(1).padStart(10)}${bar(idle[part]).toFixed(0).padStart(6)} ${holds ? '   ' : 'no '}`;
@@ -116,6 +120,11 @@ class FairServer {
     await accounts.close();
     await store.close();
     return secret;
+  }
+
+  async steps(): Promise<number> {
+    const page = await (await fetch(`http://127.0.0.1:${this.port}/metrics`, { headers: { authorization: `Bearer ${ATTACKER_KEY}` } })).text();
+    return [...page.matchAll(/^monolith_steps_total\{.*\} (\S+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
   }
 
   async stop(): Promise<void> {

@@ -6,7 +6,6 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { include_dir as nodeApi } from 'node-api-headers';
-import nodeAddonApi from 'node-addon-api';
 import { buildTypeScript, dropStaleBuild, ensurePackages, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
 
 const kKinds = {
@@ -35,7 +34,7 @@ await run(async () => {
     const build = join(root, 'build', folder);
     dropStaleBuild(build);
     await sh('cmake', ['-S', 'native', '-B', build, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
-      `-DMONOLITH_SANITIZE=${flags}`, `-DCMAKE_JS_INC=${nodeApi};${nodeAddonApi.include_dir}`], `configuring ${kind}`);
+      `-DMONOLITH_SANITIZE=${flags}`, `-DCMAKE_JS_INC=${nodeApi};${join(root, 'node_modules', 'node-addon-api')}`], `configuring ${kind}`);
     await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', 'monolith'], `building ${kind}`);
     const addon = join(build, 'monolith.node');
     if (!existsSync(addon)) throw new SetupError(`the build ended well but left no ${addon}`);

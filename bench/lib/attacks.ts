@@ -6,7 +6,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
-import { constants, setPriority } from 'node:os';
+import { constants, getPriority, setPriority } from 'node:os';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import sharp from 'sharp';
 
@@ -22,7 +22,7 @@ export type AttackName = keyof typeof ATTACKS;
 
 export interface Attack { readonly name: AttackName; readonly port: number; readonly key: string; readonly model: string; readonly clients: number }
 
-/** By HTTP status; `broken`: the connection ended first, `opened`: sockets of attacks that wait for no answer. */
+/** By HTTP status and code; `broken`: the connection ended first, `opened`: sockets of attacks that wait for no answer. */
 export type AttackCounts = Readonly<Record<string, number>>;
 
 /** One attacking process. */
@@ -77,7 +77,13 @@ const agent = new Agent({ keepAlive: true });
 function post({ port, key }: Attack, body: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const asked = request({ host: '127.0.0.1', port, method: 'POST', path: '/v1/chat/completions', agent, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': body.length } }, (response) => {
-      response.resume().on('end', () => { count(String(response.statusCode)); resolve(); }).on('error', () => { count('broken'); resolve(); });
+      let said = '';
+      response.setEncoding('utf8').on('data', (text: string) => { if (said.length < 2_000) said += text; });
+      response.on('end', () => {
+        const code = response.statusCode === 200 ? '' : / *"(?:code|param)": *"([^"]*)"/.exec(said)?.[1] ?? '';
+        count(`${response.statusCode} ${code}`.trim());
+        resolve();
+      }).on('error', () => { count('broken'); resolve(); });
     });
     asked.on('error', () => { count('broken'); resolve(); });
     asked.end(body);
@@ -114,9 +120,11 @@ function dropped(attack: Attack): Promise<void> {
   });
 }
 
+const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');   // made once: it is the server that should be busy
+
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
-  prompts: (attack) => post(attack, chat(attack.model, fresh(1_200), 1)),
-  bodies: (attack) => post(attack, Buffer.from(JSON.stringify({ model: attack.model, messages: Array.from({ length: 100_000 }, () => ({ role: 'user', content: 'x' })) }))),
+  prompts: (attack) => post(attack, chat(attack.model, fresh(400), 1)),
+  bodies: (attack) => post(attack, Buffer.from(`{"model":"${attack.model}","messages":${MANY_MESSAGES}}`)),
   schemas: (attack) => post(attack, chat(attack.model, fresh(4), 16, schema())),
   readers: unread,
   churn: dropped,
@@ -125,7 +133,7 @@ const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
 
 const isMain = process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;
 if (isMain && process.send !== undefined) {
-  setPriority(constants.priority.PRIORITY_LOW);
+  setPriority(Math.max(getPriority(), constants.priority.PRIORITY_BELOW_NORMAL));
   process.once('message', (attack) => {
     const asked = attack as Attack;
     const client = async (): Promise<never> => {
