@@ -57,7 +57,7 @@ const chat = (model: string, content: unknown, most: number, more: object = {}):
   Buffer.from(JSON.stringify({ model, stream: true, max_completion_tokens: most, messages: [{ role: 'user', content }], ...more }));
 
 function schema(): object {
-  const properties = Object.fromEntries(Array.from({ length: 60 }, (_, i) => [`p${made}_${i}`, {
+  const properties = Object.fromEntries(Array.from({ length: 6 }, (_, i) => [`p${made}_${i}`, {
     anyOf: [{ type: 'string', pattern: `^[a-f]{${1 + i % 7},${20 + i}}-\\d{2,9}$` }, { type: 'array', items: { enum: [fresh(2), fresh(3), i] }, maxItems: 9 }],
   }]));
   return { response_format: { type: 'json_schema', json_schema: { name: `s${made}`, strict: true, schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } } } };
@@ -80,7 +80,7 @@ function post({ port, key }: Attack, body: Buffer): Promise<void> {
       let said = '';
       response.setEncoding('utf8').on('data', (text: string) => { if (said.length < 2_000) said += text; });
       response.on('end', () => {
-        const code = response.statusCode === 200 ? '' : / *"(?:code|param)": *"([^"]*)"/.exec(said)?.[1] ?? '';
+        const code = response.statusCode === 200 ? '' : /"code": *"([^"]*)"/.exec(said)?.[1] ?? '';
         count(`${response.statusCode} ${code}`.trim());
         resolve();
       }).on('error', () => { count('broken'); resolve(); });
