@@ -52,11 +52,10 @@ std::string_view guess_format(std::string_view head) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
-  constexpr size_t kShown = 96;
+std::string quoted(std::string_view text, size_t shown) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out = "'";
-  for (char c : text.substr(0, kShown)) {
+  for (char c : text.substr(0, shown)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f) {
       out += c;
@@ -66,7 +65,7 @@ std::string quoted(std::string_view text) {
       out += kHex[byte & 15];
     }
   }
-  if (text.size() > kShown) out += "...";
+  if (text.size() > shown) out += "...";
   return out + "'";
 }
 

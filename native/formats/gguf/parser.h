@@ -60,6 +60,6 @@ std::string_view gguf_type_name(GgufValueType type);
 // Bytes of one scalar; 0 for strings and arrays.
 size_t gguf_scalar_bytes(GgufValueType type);
 // Untrusted text for a message: quoted, shortened, with anything but printable ASCII escaped.
-std::string quoted(std::string_view text);
+std::string quoted(std::string_view text, size_t shown = 96);
 
 }  // namespace monolith

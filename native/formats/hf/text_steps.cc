@@ -112,7 +112,7 @@ class Reader {
     const auto stage = find_split_stage(pattern);
     if (!stage)
       return step["pattern"].unsupported("splits by an expression that this build does not have: " +
-                                         std::string(pattern.empty() ? literal(step["pattern"]) : pattern).substr(0, 1000));
+                                         quoted(pattern.empty() ? literal(step["pattern"]) : pattern, 500));
     // "Removed" inverted keeps the matches, and the expressions of whole words leave nothing else.
     const bool keeps_matches = how == "Removed" && invert->value_or(false);
     if (how != "Isolated" && !keeps_matches)

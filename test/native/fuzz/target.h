@@ -60,7 +60,7 @@ inline std::pair<std::string_view, std::string_view> halves(Input input) {
 
 // A refusal says why in a line that anybody may read: no control characters of the file's, no addresses of this process.
 inline void check_message(std::string_view message) {
-  insist(!message.empty() && message.size() < 1000, "a refusal says why, in a line", message);
+  insist(!message.empty() && message.size() < 2500, "a refusal says why, in a line", message);   // which may list all that is known
   for (const char c : message) insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "a refusal holds no control characters", message);
   // As long as an address is: a file may hold the four characters, and a refusal quote them.
   for (size_t at = message.find("0x7f"); at != std::string_view::npos; at = message.find("0x7f", at + 1))

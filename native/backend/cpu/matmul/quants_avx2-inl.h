@@ -19,8 +19,8 @@ namespace monolith {
 namespace {
 
 // Whether weights are taken as signed q; otherwise as codes, and offset * sum a is subtracted afterwards.
-consteval bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
-consteval int groups_in_16_bits(StripForm form) {
+constexpr bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
+constexpr int groups_in_16_bits(StripForm form) {
   const int bits = form.low_bits + form.high_bits;
   if (form.levels != StripForm::kNone) {
     const int groups = 32767 / (2 * largest_level(form.levels) * 127);
@@ -33,7 +33,7 @@ consteval int groups_in_16_bits(StripForm form) {
 // Halves of a strip a kernel of M rows covers at once. Types whose sums of a block stay in 16 bits always take both:
 // they fit beside two vectors of weights, and what is asked of the activations halves.
 template <TensorType T, int M>
-consteval int parts() {
+constexpr int parts() {
   constexpr StripForm form = strip_form(T);
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }

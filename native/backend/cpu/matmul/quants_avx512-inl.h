@@ -22,7 +22,7 @@ namespace {
 
 // What is added to q to make it an unsigned byte: one that activations carry the sum for. Types with an offset
 // of their own in the lines keep it; others are moved to 32 (two steps a block; 64 where levels go beyond) or 128.
-consteval int bias_of(StripForm form) {
+constexpr int bias_of(StripForm form) {
   if (form.levels == StripForm::kNone && form.offset == 0) return 0;
   if (form.step == 16) return form.levels != StripForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
   return form.offset == 8 || form.offset == 1 ? form.offset : 128;

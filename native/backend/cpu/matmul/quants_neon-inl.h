@@ -11,7 +11,7 @@ namespace monolith {
 namespace {
 
 // Whether weights are multiplied as signed bytes: all but eight-bit codes where unsigned ones can be.
-consteval bool is_signed(StripForm form) {
+constexpr bool is_signed(StripForm form) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   return form.low_bits < 8;
 #else
@@ -19,7 +19,7 @@ consteval bool is_signed(StripForm form) {
 #endif
 }
 // Whether weights are multiplied as q; otherwise as codes, and sums begin at -offset * sum a.
-consteval bool is_exact(StripForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
+constexpr bool is_exact(StripForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
 
 // Where the sum of a row begins; `half` says of which 16 k if there are two steps a block.
 template <TensorType T>

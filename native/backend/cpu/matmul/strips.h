@@ -105,7 +105,7 @@ struct StripForm {
   bool minima;
   float factor = 1;          // of kUnsigned, too: a power of two
 };
-consteval StripForm strip_form(TensorType type) {
+constexpr StripForm strip_form(TensorType type) {
   using enum StripForm::Scale;
   using enum StripForm::Levels;
   switch (type) {
@@ -157,7 +157,7 @@ constexpr const int8_t* levels_of(StripForm::Levels levels) {
   return nullptr;
 }
 // The largest magnitude among them.
-consteval int largest_level(StripForm::Levels levels) {
+constexpr int largest_level(StripForm::Levels levels) {
   int largest = 0;
   for (int i = 0; i < 16; ++i) {
     const int level = levels_of(levels)[i], magnitude = level < 0 ? -level : level;
@@ -167,17 +167,17 @@ consteval int largest_level(StripForm::Levels levels) {
 }
 
 // Bytes that a lane has: of d, for each record; of scales, for each 32 k (and of minima, where these are apart).
-consteval int d_size(StripForm form) { return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2; }
-consteval int scales_of_block(StripForm form) { return form.step == 32 || form.scale == StripForm::kOddPair ? 1 : 2; }
+constexpr int d_size(StripForm form) { return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2; }
+constexpr int scales_of_block(StripForm form) { return form.step == 32 || form.scale == StripForm::kOddPair ? 1 : 2; }
 // From the scale of a block's first step to that of its second.
-consteval int second_scale(StripForm form) { return (scales_of_block(form) - 1) * kStripRows; }
+constexpr int second_scale(StripForm form) { return (scales_of_block(form) - 1) * kStripRows; }
 
 // Byte offsets in a record, whose low begins at 0, and its size, a multiple of 64. Absent arrays have the offset
 // of the next one.
 struct StripRecord {
   int high, scales, minima, bytes;
 };
-consteval StripRecord strip_record(StripForm form) {
+constexpr StripRecord strip_record(StripForm form) {
   const bool scaled = form.scale != StripForm::kHalf && form.scale != StripForm::kPower;
   const bool minima = scaled && form.minima && form.scale != StripForm::kNibble && form.scale != StripForm::kDelta;
   const int numbers = form.record / 32 * scales_of_block(form) * kStripRows;
@@ -190,7 +190,7 @@ consteval StripRecord strip_record(StripForm form) {
 }
 
 // Where a record's minima are: with the scales where one byte says both.
-consteval int minima_at(StripForm form) {
+constexpr int minima_at(StripForm form) {
   const StripRecord record = strip_record(form);
   return form.scale == StripForm::kNibble || form.scale == StripForm::kDelta ? record.scales : record.minima;
 }

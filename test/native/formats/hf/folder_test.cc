@@ -427,7 +427,7 @@ TEST(tokenizers_that_cannot_be_are_named) {
   expect_refused([](Parts& parts) { parts.tokenizer.clear(); }, "tokenizer.json");
   expect_refused(tokenizer("\"BPE\"", "\"WordPiece\""), "tokenizer.json: 'model.type' is 'WordPiece'");
   expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?<=x)y"},"behavior":"Isolated"},)" + pre + "]}"),
-                 "expression that this build does not have: (?<=x)y");
+                 "expression that this build does not have: '(?<=x)y'");
   expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"MergedWithNext"},)" + pre + "]}"),
                  "'pre_tokenizer.pretokenizers[0].behavior' is 'MergedWithNext'");
   expect_refused(tokenizer("\"add_prefix_space\":false", "\"add_prefix_space\":true"), "add_prefix_space' is true");

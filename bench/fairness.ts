@@ -1,0 +1,196 @@
+// What one organization can do to another's answers: its time to the first token and the gaps between its tokens, idle and beside
+// each of the attacks (lib/attacks.ts), on a server of the defaults but for limits of requests and tokens, which would end an
+// attack after a minute's worth. The bar: p99 within 2 times of idle plus one step: as long as engine.step_ms lets prompts make one,
+// or as long as steps took on average beside the attack, whose answers are computed in the same ones.
+//
+//   npm run bench -- fairness
+//   npm run bench -- fairness --attacks bodies,images --seconds 30
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+
+import type { Organization } from '../src/accounts/keys.js';
+import { openAccounts } from '../src/accounts/lmdb-directory.js';
+import { packageRoot } from '../src/engine/load-addon.js';
+import { openStore } from '../src/storage/lmdb-store.js';
+import { Attacker, ATTACKS, type AttackCounts, type AttackName } from './lib/attacks.js';
+import { commit, machine } from './lib/machine.js';
+
+const USAGE = `npm run bench -- fairness [options] [-- flags of the server, e.g. --http-threads 2]
+
+  --attacks LIST   of ${Object.keys(ATTACKS).join(', ')} (default all)
+  --clients N      of the attacker (default 32)
+  --seconds S      each phase lasts (default 15): idle, then beside the attack
+  --step-ms MS     engine.step_ms of the server, and the step of the bar (default 50)
+  --model NAME     of the catalog (default hal-1.0, which sees)
+  --json OUT       write every figure to OUT
+`;
+
+const ATTACKER_KEY = 'bench-fairness-000000';
+const TOKENS = 24;          // of each answer that is measured
+const BEGINNING_MS = 2_000;   // of an attack, not counted: places fill
+const END_MS = 120_000;      // most that its requests may take to end
+const CLOCK_MS = 1;         // two gaps that both are nothing are alike
+
+interface Tail { p50: number; p99: number; max: number; count: number }
+interface Phase { firstToken: Tail; gap: Tail }
+interface Result { attack: AttackName; stepMs: number; idle: Phase; beside: Phase; answers: AttackCounts; firstTokenHolds: boolean; gapHolds: boolean }
+
+export async function fairnessBenchCommand(args: string[]): Promise<void> {
+  const text = { type: 'string' } as const;
+  const { values, positionals } = parseArgs({ args, strict: true, allowPositionals: true, options: { attacks: text, clients: text, seconds: text, 'step-ms': text, model: text, json: text, help: { type: 'boolean' } } });
+  if (values.help === true) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  const attacks = (values.attacks ?? Object.keys(ATTACKS).join(',')).split(',').map((name) => {
+    if (!(name in ATTACKS)) throw new Error(`--attacks: ${name} is none of ${Object.keys(ATTACKS).join(', ')}`);
+    return name as AttackName;
+  });
+  const clients = positive(values.clients ?? '32', '--clients');
+  const seconds = positive(values.seconds ?? '15', '--seconds');
+  const stepMs = positive(values['step-ms'] ?? '50', '--step-ms');
+  const model = values.model ?? 'hal-1.0';
+  const load = loadavg()[0]!;
+  const results: Result[] = [];
+  process.stdout.write(`p99, ms    first token: idle    beside   bar      gap: idle    beside   bar      (load of the machine before: ${load.toFixed(1)})\n`);
+  for (const attack of attacks) {
+    // A server for each: what one attack leaves behind is nobody else's.
+    const server = await FairServer.start(stepMs, positionals);
+    try {
+      const other = new Other(server.port, await server.keyOfAnother(), model);
+      await other.measure(2);   // warm
+      const idle = await other.measure(seconds);
+      const attacker = Attacker.start({ name: attack, port: server.port, key: ATTACKER_KEY, model, clients });
+      await pause(BEGINNING_MS);
+      const steps = await server.steps();
+      const began = performance.now();
+      const beside = await other.measure(seconds);
+      const step = Math.max(stepMs, (performance.now() - began) / (await server.steps() - steps));
+      const answers = await attacker.stop();
+      const bar = (tail: Tail): number => 2 * Math.max(tail.p99, CLOCK_MS) + step;
+      const result = { attack, stepMs: step, idle, beside, answers, firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken), gapHolds: beside.gap.p99 <= bar(idle.gap) };
+      results.push(result);
+      const cells = (part: 'firstToken' | 'gap', holds: boolean): string =>
+        `${idle[part].p99.toFixed(1).padStart(9)}${beside[part].p99.toFixed(1).padStart(10)}${bar(idle[part]).toFixed(0).padStart(6)} ${holds ? '   ' : 'no '}`;
+      process.stdout.write(`${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}  ${JSON.stringify(answers)}, ${beside.firstToken.count} answers beside\n`);
+      other.end();
+    } finally {
+      await server.stop();
+    }
+  }
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'fairness', commit: commit(), at: new Date().toISOString(), machine: machine(), load, model, clients, seconds, stepMs, results }, null, 2)}\n`);
+  if (results.some(({ firstTokenHolds, gapHolds }) => !firstTokenHolds || !gapHolds)) process.exitCode = 1;
+}
+
+function positive(value: string, flag: string): number {
+  const number = Number(value);
+  if (!Number.isSafeInteger(number) || number < 1) throw new Error(`${flag} must be an integer of at least 1`);
+  return number;
+}
+
+class FairServer {
+  private constructor(readonly port: number, private readonly child: ChildProcess, private readonly data: string) {}
+
+  static async start(stepMs: number, flags: readonly string[]): Promise<FairServer> {
+    const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
+    const child = spawn(process.execPath, [
+      join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', ATTACKER_KEY,
+      '--threads', '1', '--engine-step-ms', String(stepMs), '--limits-rpm', 'off', '--limits-tpm', 'off', ...flags,
+    ], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const lines = once(createInterface({ input: child.stdout }), 'line');
+    const [line] = (await Promise.race([lines, once(child, 'exit').then(() => [''])])) as [string];
+    if (line === '') throw new Error('the server did not start');
+    return new FairServer((JSON.parse(line) as { port: number }).port, child, data);
+  }
+
+  /** A key of a second organization, written into the running server's database. */
+  async keyOfAnother(): Promise<string> {
+    const store = await openStore(this.data);
+    const accounts = openAccounts(store);
+    const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
+    await store.table<Organization>('organizations').insert(second.id, second);
+    const { secret } = await accounts.createKey({ name: 'bench' }, second.id);
+    await accounts.close();
+    await store.close();
+    return secret;
+  }
+
+  async steps(): Promise<number> {
+    const page = await (await fetch(`http://127.0.0.1:${this.port}/metrics`, { headers: { authorization: `Bearer ${ATTACKER_KEY}` } })).text();
+    return [...page.matchAll(/^monolith_steps_total\{.*\} (\S+)$/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
+  }
+
+  async stop(): Promise<void> {
+    const exited = once(this.child, 'exit');
+    const late = setTimeout(() => this.child.kill('SIGKILL'), END_MS);
+    this.child.kill('SIGTERM');
+    await exited;
+    clearTimeout(late);
+    rmSync(this.data, { recursive: true, force: true });
+  }
+}
+
+/** The organization that asks one small thing after another. */
+class Other {
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  #asked = 0;
+
+  constructor(private readonly port: number, private readonly key: string, private readonly model: string) {}
+
+  async measure(seconds: number): Promise<Phase> {
+    const first: number[] = [];
+    const gaps: number[] = [];
+    for (const end = performance.now() + seconds * 1_000; performance.now() < end; await pause(10)) first.push(await this.#ask(gaps));
+    return { firstToken: tailOf(first), gap: tailOf(gaps) };
+  }
+
+  end(): void {
+    this.#agent.destroy();
+  }
+
+  /** Milliseconds to the first text; what passed between each two further events is put into `gaps`. */
+  #ask(gaps: number[]): Promise<number> {
+    const body = Buffer.from(JSON.stringify({
+      model: this.model, stream: true, max_completion_tokens: TOKENS, ignore_eos: true,
+      messages: [{ role: 'user', content: `Number ${++this.#asked}: name ${this.#asked % 7} rivers.` }],
+    }));
+    return new Promise((resolve, reject) => {
+      const began = performance.now();
+      let first = NaN;
+      let last = NaN;
+      let said = '';
+      const asked = request({
+        host: '127.0.0.1', port: this.port, agent: this.#agent, method: 'POST', path: '/v1/chat/completions',
+        headers: { authorization: `Bearer ${this.key}`, 'content-type': 'application/json', 'content-length': body.length },
+      }, (response) => {
+        response.setEncoding('utf8').on('data', (piece: string) => {
+          const now = performance.now();
+          said += piece;
+          const texts = piece.match(/"content":"[^"]/g)?.length ?? 0;
+          if (texts === 0) return;
+          if (Number.isNaN(first)) first = now - began;
+          else for (let i = 0; i < texts; i++) gaps.push((now - last) / texts);   // what came together shares its gap
+          last = now;
+        }).on('end', () => {
+          if (response.statusCode !== 200 || Number.isNaN(first)) reject(new Error(`a small request was answered with ${response.statusCode}: ${said.slice(0, 300)}`));
+          else resolve(first);
+        }).on('error', reject);
+      });
+      asked.on('error', reject);
+      asked.end(body);
+    });
+  }
+}
+
+function tailOf(times: readonly number[]): Tail {
+  const sorted = [...times].sort((a, b) => a - b);
+  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? NaN;
+  return { p50: at(0.5), p99: at(0.99), max: at(1), count: sorted.length };
+}

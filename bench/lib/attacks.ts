@@ -1,0 +1,146 @@
+// What one organization may do to hold up others, each as a load that goes on until it is told to stop. Run as a process of its
+// own at the lowest priority, so that what others feel is the server's work and not this client's. Started with fork(): told in
+// one message what to do, it answers a second one with what it has counted, and ends.
+
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect } from 'node:net';
+import { constants, getPriority, setPriority } from 'node:os';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import sharp from 'sharp';
+
+export const ATTACKS = {
+  prompts: 'long prompts, each its own, for one token',
+  bodies: 'chats of very many messages that are refused',
+  schemas: 'answers by schemas that nobody has sent before',
+  readers: 'long answers that nobody reads',
+  churn: 'connections that are dropped within their head, their body or their answer',
+  images: 'pictures that nobody has sent before',
+} as const;
+export type AttackName = keyof typeof ATTACKS;
+
+export interface Attack { readonly name: AttackName; readonly port: number; readonly key: string; readonly model: string; readonly clients: number }
+
+/** By HTTP status and code; `broken`: the connection ended first, `opened`: sockets of attacks that wait for no answer. */
+export type AttackCounts = Readonly<Record<string, number>>;
+
+/** One attacking process. */
+export class Attacker {
+  private constructor(private readonly child: ChildProcess) {}
+
+  static start(attack: Attack): Attacker {
+    const child = fork(fileURLToPath(import.meta.url), [], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], execArgv: [] });
+    child.send(attack);
+    return new Attacker(child);
+  }
+
+  async stop(): Promise<AttackCounts> {
+    if (this.child.exitCode !== null) throw new Error(`an attack ended by itself with ${this.child.exitCode}`);
+    const exited = once(this.child, 'exit');
+    this.child.send('stop');
+    const [counts] = (await once(this.child, 'message')) as [AttackCounts];
+    this.child.kill('SIGKILL');
+    await exited;
+    return counts;
+  }
+}
+
+const counts: Record<string, number> = {};
+const count = (what: string): void => { counts[what] = (counts[what] ?? 0) + 1; };
+
+let made = 0;
+const WORDS = ['lamp', 'river', 'stone', 'cloud', 'paper', 'winter', 'glass', 'engine', 'garden', 'signal'];
+const fresh = (words: number): string => `${++made} ` + Array.from({ length: words }, () => WORDS[Math.floor(Math.random() * WORDS.length)]).join(' ');
+
+const chat = (model: string, content: unknown, most: number, more: object = {}): Buffer =>
+  Buffer.from(JSON.stringify({ model, stream: true, max_completion_tokens: most, messages: [{ role: 'user', content }], ...more }));
+
+function schema(): object {
+  const properties = Object.fromEntries(Array.from({ length: 6 }, (_, i) => [`p${made}_${i}`, {
+    anyOf: [{ type: 'string', pattern: `^[a-f]{${1 + i % 7},${20 + i}}-\\d{2,9}$` }, { type: 'array', items: { enum: [fresh(2), fresh(3), i] }, maxItems: 9 }],
+  }]));
+  return { response_format: { type: 'json_schema', json_schema: { name: `s${made}`, strict: true, schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } } } };
+}
+
+const SIDE = 1_024;
+const pixels = Buffer.alloc(3 * SIDE * SIDE).map((_, index) => (index * 31) & 255);
+async function picture(): Promise<string> {
+  pixels.fill(++made & 255, 0, 3 * SIDE * 16);
+  pixels[made % pixels.length] = made >> 8;
+  const bytes = await sharp(pixels, { raw: { width: SIDE, height: SIDE, channels: 3 } }).jpeg().toBuffer();
+  return `data:image/jpeg;base64,${bytes.toString('base64')}`;
+}
+
+const agent = new Agent({ keepAlive: true });
+
+function post({ port, key }: Attack, body: Buffer): Promise<void> {
+  return new Promise((resolve) => {
+    const asked = request({ host: '127.0.0.1', port, method: 'POST', path: '/v1/chat/completions', agent, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': body.length } }, (response) => {
+      let said = '';
+      response.setEncoding('utf8').on('data', (text: string) => { if (said.length < 2_000) said += text; });
+      response.on('end', () => {
+        const code = response.statusCode === 200 ? '' : /"code": *"([^"]*)"/.exec(said)?.[1] ?? '';
+        count(`${response.statusCode} ${code}`.trim());
+        resolve();
+      }).on('error', () => { count('broken'); resolve(); });
+    });
+    asked.on('error', () => { count('broken'); resolve(); });
+    asked.end(body);
+  });
+}
+
+const headOf = ({ port, key }: Attack, length: number): string =>
+  `POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`;
+
+/** A request whose answer is never read; once the server gives it up, the next one. */
+function unread(attack: Attack): Promise<void> {
+  return new Promise((resolve) => {
+    const body = chat(attack.model, fresh(4), 1_000, { ignore_eos: true });
+    const socket = connect({ port: attack.port, host: '127.0.0.1' }).pause();
+    count('opened');
+    socket.on('error', () => undefined).on('close', () => { count('broken'); resolve(); });
+    socket.write(headOf(attack, body.length));
+    socket.write(body);
+  });
+}
+
+/** A connection dropped in its head, in its body, or as soon as its answer has begun. */
+function dropped(attack: Attack): Promise<void> {
+  return new Promise((resolve) => {
+    const body = chat(attack.model, fresh(8), 1_000);
+    const head = headOf(attack, body.length);
+    const socket = connect({ port: attack.port, host: '127.0.0.1' });
+    count('opened');
+    socket.on('error', () => undefined).on('close', () => resolve());
+    const stage = made % 3;
+    if (stage === 0) socket.write(head.slice(0, head.length >> 1), () => socket.resetAndDestroy());
+    else if (stage === 1) socket.write(head + body.toString('utf8').slice(0, 40), () => socket.resetAndDestroy());
+    else socket.once('data', () => socket.destroy()).write(head + body.toString('utf8'));
+  });
+}
+
+const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');   // made once: it is the server that should be busy
+
+const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
+  prompts: (attack) => post(attack, chat(attack.model, fresh(400), 1)),
+  bodies: (attack) => post(attack, Buffer.from(`{"model":"${attack.model}","messages":${MANY_MESSAGES}}`)),
+  schemas: (attack) => post(attack, chat(attack.model, fresh(4), 16, schema())),
+  readers: unread,
+  churn: dropped,
+  images: async (attack) => post(attack, chat(attack.model, [{ type: 'text', text: fresh(4) }, { type: 'image_url', image_url: { url: await picture() } }], 4)),
+};
+
+const isMain = process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;
+if (isMain && process.send !== undefined) {
+  setPriority(Math.max(getPriority(), constants.priority.PRIORITY_BELOW_NORMAL));
+  process.once('message', (attack) => {
+    const asked = attack as Attack;
+    const client = async (): Promise<never> => {
+      for (;;) await ROUNDS[asked.name](asked);
+    };
+    for (let i = 0; i < asked.clients; i++) void client();
+    process.on('message', () => process.send?.(counts));
+    process.on('disconnect', () => process.exit());
+  });
+}

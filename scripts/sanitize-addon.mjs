@@ -1,0 +1,68 @@
+// npm run test:sanitize:addon [address | thread] [test...]: builds the addon under AddressSanitizer with
+// UndefinedBehaviorSanitizer and under ThreadSanitizer, and runs end-to-end tests whose servers load it. Node itself is not
+// built so: the sanitizer's runtime is preloaded, and sees the addon's code and what that calls. Tests are files of test/,
+// without their endings; without any, the handful below.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { include_dir as nodeApi } from 'node-api-headers';
+import { buildTypeScript, dropStaleBuild, ensurePackages, missingTools, parallel, root, run, say, SetupError, sh, which } from './setup.mjs';
+
+const kKinds = {
+  // Leaks: V8 ends without giving back what it holds, and takes our handles with it.
+  address: { folder: 'asan-addon', flags: 'address;undefined', runtime: 'libasan.so', options: (log) => ({ ASAN_OPTIONS: `detect_leaks=0:log_path=${log}`, UBSAN_OPTIONS: `print_stacktrace=1:log_path=${log}` }) },
+  thread: { folder: 'tsan-addon', flags: 'thread', runtime: 'libtsan.so', options: (log) => ({ TSAN_OPTIONS: `report_signal_unsafe=0:log_path=${log}` }) },
+};
+const kTests = ['e2e/chat-tools', 'e2e/cancellation', 'e2e/structured', 'e2e/vision', 'e2e/residency'];
+const kLimitMs = 900_000;   // of one test; ten times slower than without is usual
+
+const words = process.argv.slice(2);
+const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
+const tests = words.filter((word) => !(word in kKinds));
+
+// The runtime needs a quiet address space; newer kernels shuffle more of it than older runtimes stand.
+const plainSpace = which('setarch') ? ['setarch', '-R'] : [];
+
+await run(async () => {
+  const missing = missingTools();
+  if (missing !== null) throw new SetupError(missing);
+  ensurePackages();
+  await buildTypeScript({ tests: true });
+  const results = [];
+  for (const kind of kinds.length > 0 ? kinds : Object.keys(kKinds)) {
+    const { folder, flags, runtime, options } = kKinds[kind];
+    const build = join(root, 'build', folder);
+    dropStaleBuild(build);
+    await sh('cmake', ['-S', 'native', '-B', build, '-G', which('ninja') ? 'Ninja' : 'Unix Makefiles', '-DCMAKE_BUILD_TYPE=RelWithDebInfo',
+      `-DMONOLITH_SANITIZE=${flags}`, `-DCMAKE_JS_INC=${nodeApi};${join(root, 'node_modules', 'node-addon-api')}`], `configuring ${kind}`);
+    await sh('cmake', ['--build', build, '--parallel', String(parallel), '--target', 'monolith'], `building ${kind}`);
+    const addon = join(build, 'monolith.node');
+    if (!existsSync(addon)) throw new SetupError(`the build ended well but left no ${addon}`);
+    const library = execFileSync(process.env.CXX ?? 'c++', [`-print-file-name=${runtime}`], { encoding: 'utf8' }).trim();
+    if (!library.startsWith('/')) throw new SetupError(`the compiler has no ${runtime} to preload`);
+    const finds = join(build, 'finds');
+    for (const test of tests.length > 0 ? tests : kTests) {
+      const file = join(root, 'build', 'test', `${test}.test.js`);
+      if (!existsSync(file)) throw new SetupError(`there is no test ${test}`);
+      rmSync(finds, { recursive: true, force: true });
+      mkdirSync(finds, { recursive: true });
+      say(`${kind}: ${test}`);
+      const began = Date.now();
+      // env: setarch itself is not to load the runtime.
+      const [command, ...args] = [...plainSpace, 'env', `LD_PRELOAD=${library}`, process.execPath, file];
+      const { status, signal } = spawnSync(command, args, {
+        cwd: root, stdio: ['ignore', 2, 2], timeout: kLimitMs,
+        env: { ...process.env, MONOLITH_ADDON: addon, TAP_TIMEOUT: String(kLimitMs / 1000), ...options(join(finds, 'report')) },
+      });
+      // Reports of servers, whose output tests keep to themselves.
+      const reports = readdirSync(finds);
+      for (const one of reports) process.stderr.write(`${readFileSync(join(finds, one), 'utf8')}\n`);
+      const ended = reports.length > 0 ? `${reports.length} reports` : signal ?? status;
+      results.push({ kind, test, ok: status === 0 && reports.length === 0, ended, seconds: ((Date.now() - began) / 1000).toFixed(1) });
+    }
+  }
+  for (const { kind, test, ok, ended, seconds } of results) console.log(`${ok ? 'passed' : `FAILED (${ended})`}  ${kind}  ${test}  ${seconds} s`);
+  const failed = results.filter(({ ok }) => !ok).length;
+  console.log(`${results.length - failed} passed, ${failed} failed`);
+  if (failed > 0 || results.length === 0) process.exitCode = 1;
+});
