@@ -4,7 +4,7 @@ from .facts import fact
 from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES
 from .phrases import noisy, pick, sentence, weighted
 from .record import answer, record, user
-from .requests import request
+from .requests import request, sum_of_two
 from .unknown import ANSWERS, question
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
@@ -121,14 +121,19 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.46:
+    if style < 0.40:
         return intent(r, me)
-    if style < 0.72:
+    if style < 0.66:
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:
         return request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
+
+
+def sums(r, me):
+    """Several sums one after the other, as with a calculator."""
+    return [sum_of_two(r) for _ in range(r.choice([2, 2, 3, 3, 4]))]
 
 
 def talk(r, me):
@@ -138,7 +143,7 @@ def talk(r, me):
     return turns
 
 
-SHAPES = [(talk, 80), (remembering, 7), (not_told, 2), (introduction, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
+SHAPES = [(talk, 80), (sums, 6), (remembering, 7), (not_told, 2), (introduction, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
 
 
 def chat(r, me):
