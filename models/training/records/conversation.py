@@ -2,7 +2,7 @@
 to four turns. Nothing here thinks, and no answer holds a marker of the template."""
 from .facts import fact
 from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES
-from .phrases import noisy, pick, sentence, weighted
+from .phrases import noisy, pick, sentence, slip, weighted
 from .record import answer, record, user
 from .requests import request, sum_of_two
 from .unknown import ANSWERS, question
@@ -16,6 +16,7 @@ _NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
 assert _OFTEN.keys() <= INTENTS.keys()
 # these follow something; as a first turn they come too, but less often
 _CASE = {"only signs", "other language", "nonsense"}   # their noise is their own
+_GREETED = {"hello", "good morning", "good afternoon", "good evening", "how are you", "thanks", "bye", "good night"}
 _BARE = {"ok", "nice", "yes", "no", "maybe", "lol", "thanks", "thanks bye", "bye", "good night", "really", "why", "wait", "continue", "stop"}   # with a greeting in front they would be something else
 
 
@@ -27,6 +28,7 @@ def intent(r, me, name=None):
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
+    ask = slip(r, ask) if name in _GREETED and r.random() < 0.12 else ask   # so short that a slip leaves little to go by
     return ask, (answers[0] if r.random() < 0.5 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
 
 
