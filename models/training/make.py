@@ -4,6 +4,7 @@ where it stopped when the same command is given again.
   make.py --corpus DIR --work DIR [--plan chat|session|trial] [--models NAME ...] [--workers 2]
           [--legs N]         more or fewer legs than planned
           [--keep SHARE]     of the weights a model began with, in what is exported (a mean of both: old skills come back)
+          [--mean N]         the mean of the last N files of legs/, not the last weights, is exported (does what a falling rate does)
           [--start NAME=FILE.gguf ...]    begin a model with the weights of such a file (of the same vocabulary and width)
           [--service DIR]    a built checkout: scores are made with it after every leg, into DIR/NAME/progress.jsonl
           [--steps vocabulary pack train export check]
@@ -12,6 +13,7 @@ DIR/NAME/q8_0.gguf and f16.gguf are what comes out. Vocabulary and packing need 
 machine take WORK along after `--steps vocabulary pack` and go on there.
 """
 import argparse
+import glob
 import json
 import multiprocessing
 import os
@@ -165,6 +167,13 @@ def measure(args, plan, tokenizer, name, leg):
         raise SystemExit(f"{name}: {', '.join(rows)} fell by more than {progress.FALL:.0f} points twice; --go-on trains on all the same")
 
 
+def mean(files):
+    """The mean of the weights of GGUF files of one model. What a flat rate leaves in each of them by chance is in it no more."""
+    import gguf
+    states = [gguf.restore(path)[1] for path in files]
+    return {key: sum(state[key] for state in states) / len(states) for key in states[0]}
+
+
 def export(args, plan, tokenizer, name, paths=None):
     """Writes the model of the checkpoint as GGUF and returns it."""
     import gguf
@@ -172,7 +181,10 @@ def export(args, plan, tokenizer, name, paths=None):
     import train
     from model import Llama, Shape
     trained = Llama(Shape(**plan["models"][name]["shape"], vocab=len(tokenizer.tokens)))
-    state = train.load(os.path.join(args.work, name, "checkpoint.pt"))["model"]
+    if paths is None and args.mean:
+        state = mean(sorted(glob.glob(os.path.join(args.work, name, "legs", "*-q8_0.gguf")))[-args.mean:])
+    else:
+        state = train.load(os.path.join(args.work, name, "checkpoint.pt"))["model"]
     if paths is None and args.keep:
         began = beginning(args, plan, tokenizer, name)
         state = {key: torch.lerp(weight, began[key], args.keep) for key, weight in state.items()}
@@ -219,6 +231,7 @@ def main():
     parser.add_argument("--plan", choices=PLANS, default="chat")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--keep", type=float, default=0, metavar="SHARE")
+    parser.add_argument("--mean", type=int, default=0, metavar="N")
     parser.add_argument("--start", nargs="+", default=[], metavar="NAME=FILE.gguf")
     parser.add_argument("--legs", type=int, help="another number of legs of the same size: where time is short, say how many it allows while the rate is flat")
     parser.add_argument("--steps", nargs="+", choices=steps, default=steps)

@@ -25,6 +25,8 @@ WEAK = dict(extract=1.4, one_value=2, context=1.8, product=1.3, tool_answer=2, p
 
 # What new conversations would make a model forget.
 KEPT = dict(fact=2, persona=2, sentiment=2, intent=2, topic=2, route=1.2, summarize=2.5, code_writing=2.5, print_code=2.5, arithmetic=1.2, drill=0.4, story_problem=0.5, no_tool=1.3, formats=1.2, parallel=1.2, tool_answer=1.3)
+# And what a context does not say, and tools that do not fit: of these a talk run of tycho cost most.
+DECLINED = KEPT | dict(context=1.8, no_tool=2.2)
 # And what hal forgot over pictures and conversations.
 LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_answer=1.8, arithmetic=1.4)
 
@@ -71,7 +73,7 @@ PLANS = {
     }),
     # the second of two phases, begun with that mean (--start): skills come back, and the rate falls from the beginning
     "settle": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=4, flat=0.25, mix=SETTLED, models={
-        "tycho-1.0": _model(51, 4, 1_000_000, start="tycho-1.0-q8_0.gguf", focus=KEPT, **SLOW),
+        "tycho-1.0": _model(51, 4, 1_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **SLOW),
         "clarke-1.0": _model(52, 6, 1_000_000, start="clarke-1.0-q8_0.gguf", focus=KEPT, **SLOW),
         "hal-1.0": _model(53, 8, 1_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LOST, **SLOW),
     }),

@@ -45,8 +45,9 @@ class Wordings(unittest.TestCase):
         share = lambda accepts: sum(map(accepts, found)) / len(found)
         self.assertAlmostEqual(share(lambda t: t == t.lower()), 0.4, delta=0.03)
         self.assertAlmostEqual(share(lambda t: not t.endswith(("?", "!", "."))), 0.3, delta=0.03)
-        self.assertAlmostEqual(share(lambda t: not re.match(r"what", t, re.I)), 0.2, delta=0.03)
-        self.assertAlmostEqual(share(lambda t: not re.search(r"what is the name of it", t, re.I)), 0.05, delta=0.02)
+        self.assertAlmostEqual(share(lambda t: re.search(r"\w.*\bw\w*t ", t, re.I) is not None), 0.2, delta=0.03)
+        self.assertAlmostEqual(share(lambda t: not re.search(r"what is the name of it", t, re.I)), 0.13, delta=0.03)
+        self.assertIn("what is teh name of it", [t.lower().rstrip("?") for t in found])
         self.assertGreaterEqual(len(phrases.SYSTEM_PROMPTS), 50)
 
 

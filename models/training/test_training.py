@@ -224,6 +224,13 @@ class Training(unittest.TestCase):
                 gguf.export(again, restored, tokenizer, "tycho-1.0", kind)
                 with open(path, "rb") as first, open(again, "rb") as second:
                     self.assertEqual(first.read(), second.read())   # what was rounded once is not rounded again
+            with torch.no_grad():
+                model.norm.weight.add_(1)
+            gguf.export(again, model, self.tokenizer, "tycho-1.0", "q8_0")
+            with torch.no_grad():
+                model.norm.weight.sub_(1)
+            torch.testing.assert_close(make.mean([path, again])["norm.weight"], state["norm.weight"] + 0.5)
+            torch.testing.assert_close(make.mean([path, again])["embedding.weight"], state["embedding.weight"])
             begin = lambda path: make.beginning(argparse.Namespace(start=[f"tycho-1.0={path}"], work=folder), plan, self.tokenizer, "tycho-1.0")
             larger = Llama(Shape(layers=4, **SMALL))
             init.initialize(larger, 2)

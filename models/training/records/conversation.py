@@ -2,9 +2,9 @@
 to four turns. Nothing here thinks, and no answer holds a marker of the template."""
 from .facts import fact
 from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES
-from .phrases import noisy, pick, sentence, weighted
+from .phrases import noisy, pick, sentence, slip, weighted
 from .record import answer, record, user
-from .requests import request
+from .requests import request, sum_of_two
 from .unknown import ANSWERS, question
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
@@ -16,6 +16,7 @@ _NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
 assert _OFTEN.keys() <= INTENTS.keys()
 # these follow something; as a first turn they come too, but less often
 _CASE = {"only signs", "other language", "nonsense"}   # their noise is their own
+_GREETED = {"hello", "good morning", "good afternoon", "good evening", "how are you", "thanks", "bye", "good night"}
 _BARE = {"ok", "nice", "yes", "no", "maybe", "lol", "thanks", "thanks bye", "bye", "good night", "really", "why", "wait", "continue", "stop"}   # with a greeting in front they would be something else
 
 
@@ -27,6 +28,7 @@ def intent(r, me, name=None):
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
+    ask = slip(r, ask) if name in _GREETED and r.random() < 0.12 else ask   # so short that a slip leaves little to go by
     return ask, (answers[0] if r.random() < 0.5 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
 
 
@@ -121,14 +123,19 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.46:
+    if style < 0.40:
         return intent(r, me)
-    if style < 0.72:
+    if style < 0.66:
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:
         return request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
+
+
+def sums(r, me):
+    """Several sums one after the other, as with a calculator."""
+    return [sum_of_two(r) for _ in range(r.choice([2, 2, 3, 3, 4]))]
 
 
 def talk(r, me):
@@ -138,7 +145,7 @@ def talk(r, me):
     return turns
 
 
-SHAPES = [(talk, 80), (remembering, 7), (not_told, 2), (introduction, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
+SHAPES = [(talk, 80), (sums, 6), (remembering, 7), (not_told, 2), (introduction, 2), (joke, 4), (riddle, 1.5), (repeating, 3), (knock, 0.7)]
 
 
 def chat(r, me):

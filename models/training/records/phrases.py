@@ -58,8 +58,22 @@ def slip(r, text):
     return r.choice([text[:at] + text[at + 1] + text[at] + text[at + 2:], text[:at] + text[at + 1:], text[:at] + text[at] + text[at:]])
 
 
+# as people write on a phone
+SHORT = {"you": "u", "are": "r", "your": "ur", "please": "pls", "thanks": "thx", "what": "wat", "because": "cuz", "people": "ppl", "the": "teh", "why": "y", "okay": "k", "and": "n", "know": "kno", "something": "smth", "about": "abt", "tell": "tel", "hello": "helo", "with": "w", "doing": "doin", "going": "goin"}
+_SHORT = re.compile(rf"\b({'|'.join(SHORT)})\b")
+
+
+def shortened(r, text):
+    """One or all of the words that have a short form, in that."""
+    found = sorted(set(_SHORT.findall(text)))
+    if not found:
+        return text
+    chosen = found if r.random() < 0.4 else [r.choice(found)]
+    return _SHORT.sub(lambda m: SHORT[m[1]] if m[1] in chosen else m[1], text)
+
+
 def noisy(r, text, prefix=True):
-    """As typed in a hurry: 40 percent in lower case, 30 without the mark at the end, 5 with a slip, 20 with something in front."""
+    """As typed in a hurry: 40 percent in lower case, 30 without the mark at the end, 8 with a slip, 6 with short forms, 20 with something in front."""
     if prefix and r.random() < 0.2:
         text = prefixed(r, text)
     style = r.random()
@@ -74,8 +88,10 @@ def noisy(r, text, prefix=True):
         text = text.rstrip("?.!") + r.choice(["??", "!!", "...", " ?", "!", "?!"])
     if r.random() < 0.1:
         text = text.replace("'", "")
-    if r.random() < 0.05:
+    if r.random() < 0.08:
         text = slip(r, text)
+    if r.random() < 0.06:
+        text = shortened(r, text)
     return text
 
 

@@ -23,9 +23,13 @@ def worked(x, sign, y):
 
 def sum_of_two(r):
     sign = r.choice("+++++---xx")
-    small = r.random() < 0.6
+    small = r.random() < 0.75
     if sign == "x":
         x, y = (r.randint(0, 5), r.randint(0, 5)) if small else (r.randint(0, 10), r.randint(0, 10))
+    elif small and r.random() < 0.5:   # the single digits, from which all others are made, are known by heart
+        x, y = r.randint(1, 10), r.randint(1, 10)
+        if sign == "-":
+            x = x + y
     elif small:
         x = r.randint(0, 20)
         y = r.randint(0, 20 - x) if sign == "+" else r.randint(0, x)
@@ -42,7 +46,7 @@ def sum_of_two(r):
         line = r.choice([f"{x}{shown}{y}", f"{x} {shown} {y}", f"{x} {shown} {y}", f"{x}{shown} {y}"])
         ask = r.choice(["{}", "{}=", "{} =", "{}=?", "{} = ?", "{}?", "what is {}?", "what is {}?", "What's {}?", "whats {}", "calculate {}", "compute {}", "how much is {}?", "solve {}", "can you calculate {}?", "{} is?", "{} please", "and {}?", "tell me {}", "do you know {}?", "what does {} equal?", "what do you get for {}?", "answer: {}", "result of {}", "quick: {}"]).format(line)
     else:
-        wordy = r.random() < 0.35 and max(x, y) <= 20
+        wordy = r.random() < 0.4 and max(x, y) <= 20
         a, b = (NUMBERS[x], NUMBERS[y]) if wordy else (x, y)
         line = f"{a} {_SIGNS[sign][0] if r.random() < 0.85 or sign == '-' else r.choice(_SIGNS[sign])} {b}"
         asks = ["what is {}?", "what's {}?", "whats {}", "how much is {}?", "{}", "{}?", "can you tell me what {} is?", "tell me {}", "calculate {}", "do you know what {} is?", "{} is what?", "what does {} make?", "how much makes {}?", "please calculate {}", "hey what is {}?", "{} equals?", "what do you get if you do {}?"]
@@ -161,7 +165,7 @@ POOLS = {
 }
 _SAME = {"colors": ["colors", "colours"], "countries": ["countries", "countries in the world"], "cities": ["cities", "big cities", "famous cities"], "months": ["months", "months of the year"], "instruments": ["instruments", "musical instruments"], "words": ["words", "english words", "random words"], "girls' names": ["girls' names", "girl names", "names for girls"], "boys' names": ["boys' names", "boy names", "names for boys"], "European countries": ["European countries", "countries in Europe"], "animals": ["animals", "animals", "animals you know"], "foods": ["foods", "things to eat"], "drinks": ["drinks", "things to drink"], "names": ["names", "first names"]}
 # asked for one by one more often
-_OFTEN = ["fruits", "animals", "colors", "vegetables", "countries", "cities", "days of the week", "months", "planets", "sports", "birds", "flowers"]
+_OFTEN = ["fruits", "animals", "colors", "vegetables", "countries", "European countries", "cities", "days of the week", "months", "planets", "sports", "birds", "flowers"]
 
 
 def shown_list(r, items, style):
@@ -176,7 +180,7 @@ def shown_list(r, items, style):
 
 def list_of(r):
     """So many things of a kind, in the order of the pool, so that none comes twice."""
-    kind = r.choice(_OFTEN) if r.random() < 0.45 else r.choice(list(POOLS))
+    kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.65 else r.choice(list(POOLS))
     items = POOLS[kind]
     n = min(r.choice([2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 6, 7, 8, 10]), len(items))
     start = 0 if r.random() < 0.7 else r.randint(0, len(items) - n)
@@ -213,14 +217,22 @@ def one_thing(r):
 EVERYDAY = sorted(set(word for pool in POOLS.values() for word in pool if word.isalpha() and word.islower() and 2 < len(word) < 9) | set("school happy window summer winter friend family kitchen door street paper letter number green night morning water bread heart hello world banana thank you please sorry mouse".split()) - {"you"})
 
 
+# the words people take when they try it
+FIRST_WORDS = "cat dog house apple banana hello tree book water sun moon star car bird fish bread school friend cheese happy orange table window garden mouse summer world light music coffee name love".split()
+
+
+def word_of(r):
+    return r.choice(FIRST_WORDS) if r.random() < 0.55 else r.choice(EVERYDAY)
+
+
 def spell(r):
-    word = r.choice(EVERYDAY) if r.random() < 0.85 else made_up(r)
+    word = word_of(r) if r.random() < 0.9 else made_up(r)
     ask = r.choice(["spell {}", "how do you spell {}?", "spell the word {}", "can you spell {}?", "how is {} spelled?", "please spell {}", "spelling of {}", "spell out {}", "what is the spelling of {}?", "spell '{}'", "spell \"{}\""])
     return _around(r, ask, word), "-".join(word.upper())
 
 
 def letters(r):
-    word = r.choice(EVERYDAY)
+    word = word_of(r)
     which = r.randrange(5)
     if which == 0:
         return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{sentence(word)} has {len(word)} letters."
@@ -229,7 +241,7 @@ def letters(r):
     if which == 2:
         return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"The last letter of {word} is {word[-1].upper()}."
     if which == 3:
-        short = r.choice([w for w in EVERYDAY if len(w) <= 5])
+        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.6 else EVERYDAY) if len(w) <= 5])
         return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), short[::-1]
     letter = chr(ord("a") + r.randrange(25))
     up = r.random() < 0.5
@@ -298,7 +310,7 @@ def rewrite(r):
     if style == 7:
         text = r.choice([made_up(r), text, " ".join(r.sample(EVERYDAY, r.randint(1, 4)))])
         return _around(r, r.choice(["repeat: {}", "repeat after me: {}", "say: {}", "repeat this: {}", "say this: {}", "write: {}", "just say: {}", "echo: {}", "copy this: {}", "please say: {}", "type: {}"]), text), text
-    word = r.choice(EVERYDAY)
+    word = word_of(r)
     return sentence(r.choice([f"say {word}", f"say the word {word}", f"please say {word}", f"can you say {word}?", f"say '{word}'", f"write the word {word}", f"write {word}", f"just say {word}", f"answer with the word {word}", f"reply with {word}", f"say \"{word}\""])), word
 
 
@@ -364,7 +376,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 40), (division, 4), (double_half, 1.5), (three_terms, 2), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 2), (units, 1.5), (things_sum, 4), (list_of, 16), (whole_list, 3), (one_thing, 2), (spell, 5), (letters, 10), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 2), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 8), (letters, 13), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 
