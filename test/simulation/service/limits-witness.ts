@@ -13,6 +13,9 @@ const CLOSE = 1e-6;
 /** What is missing of a full bucket, as a share of it. */
 interface Bucket { missing: number; at: number }
 
+/** At least and at most: who ends just as a month is looked up for the first time may be counted with what is stored, or beside it. */
+interface Counted { readonly least: number; readonly most: number }
+
 interface Gate { readonly name: string; readonly limits: Limits; rpm: Bucket; tpm: Bucket; places: number }
 
 type Outcome = 'admitted' | 'insufficient_quota' | 'concurrency_limit_exceeded' | 'rpm_limit_exceeded' | 'tpm_limit_exceeded' | 'request_exceeds_tpm_limit';
@@ -22,7 +25,9 @@ export const monthOf = (wall: number): string => new Date(wall).toISOString().sl
 export class LimitsWitness {
   readonly #gates = new Map<string, Gate>();
   /** Tokens counted of a month, by organization; what is not here has not been looked at in this process. */
-  readonly #months = new Map<string, number>();
+  readonly #months = new Map<string, Counted>();
+  /** Of a month that is not looked at yet: what ended meanwhile, which may be among what is stored when it is. */
+  readonly #early = new Map<string, number>();
   readonly #sockets = new Map<string, number>();
   admitted = 0;
   readonly refused = new Map<string, number>();
@@ -44,7 +49,9 @@ export class LimitsWitness {
   }
 
   storedMonth(organizationId: string, month: string, tokens: number): void {
-    this.#months.set(`${organizationId} ${month}`, tokens);
+    const key = `${organizationId} ${month}`;
+    this.#months.set(key, { least: tokens, most: tokens + (this.#early.get(key) ?? 0) });
+    this.#early.delete(key);
   }
 
   /** Places of a thread that has ended. */
@@ -98,7 +105,10 @@ export class LimitsWitness {
     const outcomes = new Set<Outcome>();
     const only = (outcome: Outcome): { outcomes: Set<Outcome>; wanted: number } => ({ outcomes: outcomes.add(outcome), wanted });
     const used = this.#months.get(`${identity.organizationId} ${monthOf(this.time.wall)}`);
-    if (identity.monthlyTokenCap !== null && used !== undefined && used >= identity.monthlyTokenCap) return only('insufficient_quota');
+    if (identity.monthlyTokenCap !== null && used !== undefined && used.most >= identity.monthlyTokenCap) {
+      outcomes.add('insufficient_quota');
+      if (used.least >= identity.monthlyTokenCap) return { outcomes, wanted };
+    }
     const gates = this.#gatesOf(identity, model);
     for (const { limits, places } of gates) if (limits.concurrency !== null && places + n > limits.concurrency) return only('concurrency_limit_exceeded');
     // Nearly full may be either.
@@ -156,7 +166,9 @@ export class LimitsWitness {
       }
       const month = `${identity.organizationId} ${monthOf(this.time.wall)}`;
       const counted = this.#months.get(month);
-      if (counted !== undefined && !isRefund) this.#months.set(month, counted + used);
+      if (isRefund) return;
+      if (counted === undefined) this.#early.set(month, (this.#early.get(month) ?? 0) + used);
+      else this.#months.set(month, { least: counted.least + used, most: counted.most + used });
     };
     return {
       headers: (shape) => reservation.headers(shape),
