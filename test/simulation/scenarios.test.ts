@@ -39,8 +39,9 @@ t.test('cancelled while its end waits for the disk', async (t) => {
   await scenario.pass(4_000);
   t.same([cancel.status, cancel.code], [503, 'maintenance'], 'it cannot be stored now');
   await scenario.pass(40_000);
-  const { status, usage } = await scenario.get(0, id);
+  const { status, usage, completed_at: completedAt, incomplete_details: incomplete } = await scenario.get(0, id);
   t.match([status, usage], ['cancelled', { output_tokens: 3 }]);
+  t.same([completedAt, incomplete], [null, null], 'nothing is left of its other end');
   t.same(scenario.usage().map(({ outputTokens }) => outputTokens), [3]);
   const { types } = await scenario.follow(0, id, 1_000);
   t.equal(types.at(-1), 'response.incomplete');

@@ -38,7 +38,7 @@ function problemOf(format: OutputFormat, text: string): string | null {
 
 /**
  * Hands events on of a server that holds to the form. Most do not say whether it was a stop string that ended an answer: where
- * there are some, one that is not of the form was cut by one.
+ * there are some, one that is not of the form was cut by one, nobody knows which.
  */
 export function heldTo({ format, stop }: Pick<GenerationRequest, 'format' | 'stop'>, onEvent: (event: GenerationEvent) => void): (event: GenerationEvent) => void {
   if (stop.length === 0 || format.type === 'text') return onEvent;
@@ -46,6 +46,6 @@ export function heldTo({ format, stop }: Pick<GenerationRequest, 'format' | 'sto
   return (event) => {
     if (event.type === 'text' && event.section === 'content') contents.set(event.choice, (contents.get(event.choice) ?? '') + event.text);
     const isCut = event.type === 'finished' && event.reason === 'end_of_turn' && formatProblem(format, contents.get(event.choice) ?? '') !== null;
-    onEvent(isCut ? { ...event, reason: 'stop_string', stopString: stop.length === 1 ? stop[0]! : null } : event);
+    onEvent(isCut ? { ...event, reason: 'stop_string', stopString: null } : event);
   };
 }

@@ -44,6 +44,7 @@ export class SharedPlaces implements Places<number> {
   #told = 0n;                      // who waits first here, as the others see it
   #seen = 0;                       // changes that the last look knew of
   #lets = 0;                       // since when others go first although there is a place; 0: they do not
+  readonly #passed: bigint[];      // of each thread: whom it told of when its patience was over; not waited for again
 
   /** Of model number `model`, for `thread`; at most `most` at once, in all threads together. */
   constructor(buffer: SharedArrayBuffer, at: number, model: number, threads: number, private readonly thread: number, private readonly most: number) {
@@ -55,6 +56,7 @@ export class SharedPlaces implements Places<number> {
       return { waits: new BigInt64Array(buffer, own, 1), atWork: new Int32Array(buffer, own + 8, SLOTS) };
     });
     this.#own = this.#threads[thread] as Thread;
+    this.#passed = this.#threads.map(() => 0n);
   }
 
   now(): number { return turnNow(); }
@@ -75,10 +77,12 @@ export class SharedPlaces implements Places<number> {
       this.#lets = 0;
       return false;
     }
-    if (this.#othersFirst(this.#atWork(slot), Math.max(since, this.lastTurn(organization)))) {
+    const others = this.#othersFirst(this.#atWork(slot), Math.max(since, this.lastTurn(organization)));
+    if (others.length > 0) {
       const now = turnNow();
       if (this.#lets === 0) this.#lets = now;
       if (now - this.#lets < PATIENCE_MS * 1_000) return false;
+      for (const { thread, told } of others) this.#passed[thread] = told;
     }
     if (!this.#enter(slot)) return false;
     this.#lets = 0;
@@ -129,17 +133,18 @@ export class SharedPlaces implements Places<number> {
     }
   }
 
-  /** Somebody waits in another thread who goes before one that has so many at work and had its last turn then. */
-  #othersFirst(atWork: number, turn: number): boolean {
+  /** Those who wait in other threads and go before one that has so many at work and had its last turn then. */
+  #othersFirst(atWork: number, turn: number): { thread: number; told: bigint }[] {
+    const others: { thread: number; told: bigint }[] = [];
     for (const [thread, { waits }] of this.#threads.entries()) {
       const told = thread === this.thread ? 0n : Atomics.load(waits, 0);
-      if (told === 0n) continue;
+      if (told === 0n || told === this.#passed[thread]) continue;
       const slot = Number(told & SLOT_MASK) - 1;
       const theirs = this.#atWork(slot);
       const theirTurn = Math.max(Number(told >> SLOT_BITS), Number(Atomics.load(this.#turns, slot)));
-      if (theirs < atWork || (theirs === atWork && (theirTurn < turn || (theirTurn === turn && thread < this.thread)))) return true;
+      if (theirs < atWork || (theirs === atWork && (theirTurn < turn || (theirTurn === turn && thread < this.thread)))) others.push({ thread, told });
     }
-    return false;
+    return others;
   }
 
   #tell(first: bigint): void {

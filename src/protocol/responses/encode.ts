@@ -98,6 +98,8 @@ export class ResponseMachine {
   cancel(usage: Usage): void {
     this.#close('incomplete');
     this.#settle('cancelled', usage);
+    this.resource.completed_at = null;          // it may have had another end, which could not be stored
+    this.resource.incomplete_details = null;
   }
 
   /** The generation failed: what is open is kept as it stands, without `.done`. `usage` null if nothing was generated. failure() tells of it. */

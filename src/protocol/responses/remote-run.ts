@@ -46,7 +46,7 @@ export class RemoteRun implements EventSource {
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
       this.ended = last.sequence <= after;       // else it has come since the log was read, a moment ago
-      return last.sequence <= after ? events : this.responses.events(this.id, after, atLeast);
+      return last.sequence <= after ? events : this.after(after, atLeast);
     }
     if (this.#looks < PATIENCE) return events;
     const record = await this.responses.get(this.organizationId, this.id);

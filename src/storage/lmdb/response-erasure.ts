@@ -19,11 +19,13 @@ const SLICE_MS = 5;
 const PAGE = 64;
 const LOG_ROWS = 512;
 
+// After one that was too large, so many small transactions.
+const TIGHT = 256;
 const PLACES: readonly Place[] = ['input', 'output'];
 
 export class ResponseErasure {
   #closed = false;
-  #isTight = false;
+  #tight = 0;                      // transactions that are to be small still
 
   constructor(
     private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
@@ -90,10 +92,10 @@ export class ResponseErasure {
 
   /** Erases every response of an organization, a page per transaction; resolves to how many there were. */
   async eraseOrganization(organizationId: string): Promise<number> {
-    const { store, heads, byOrganization } = this.tables;
+    const { heads, byOrganization } = this.tables;
     for (let count = 0; ;) {
-      const killed = await store.transaction(() => {
-        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: PAGE })] as [string, number, string][];
+      const killed = await this.#transaction(() => {
+        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: this.#isTight ? 1 : PAGE })] as [string, number, string][];
         return page.map((key) => {
           const head = heads.get(key[2]);
           if (head === undefined) void byOrganization.remove(key);
@@ -159,16 +161,18 @@ export class ResponseErasure {
     }
   }
 
-  /** What could not be written with all that it would erase is tried with little; so is what follows, until that has gone well for once. */
+  get #isTight(): boolean { return this.#tight > 0; }
+
+  /** What could not be written with all that it would erase is tried with little; so is what follows for a while: each that fails takes others' saves with it. */
   async #transaction<T>(work: () => T): Promise<T> {
     const { store } = this.tables;
     try {
       const result = await store.transaction(work);
-      this.#isTight = false;
+      this.#tight = Math.max(0, this.#tight - 1);
       return result;
     } catch (error) {
       if (this.#isTight || !(error instanceof StorageError)) throw error;
-      this.#isTight = true;
+      this.#tight = TIGHT;
       return store.transaction(work);
     }
   }

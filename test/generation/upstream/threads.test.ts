@@ -137,6 +137,9 @@ t.test('who leaves, and a thread that does not come for its turn, hold up nobody
   const freed = sharedNow();
   const taken = await new FairSlots(mine, 'tests', 100).run({ organization: 1 }, 1, async () => sharedNow());
   t.ok(taken - freed >= 50, `after ${taken - freed} ms`);
+  const slots = new FairSlots(mine, 'tests', 100);
+  for (let at = 0; at < 40; at++) await slots.run({ organization: 1 }, 1, async () => undefined);
+  t.ok(sharedNow() - taken < 2_000, 'it is not waited for again and again');
 });
 
 t.test('what a thread had under way is given back when it has ended', async (t) => {

@@ -6,7 +6,7 @@ import { LOG_S } from '../../../src/storage/response-size.js';
 import type { SentEvent } from './sim-exchange.js';
 import type { SimTime } from './sim-time.js';
 
-export interface Resource { id: string; status: string; created_at: number; output: { content?: { text?: string }[] }[]; usage: { input_tokens: number; output_tokens: number } | null }
+export interface Resource { id: string; status: string; created_at: number; completed_at: number | null; incomplete_details: object | null; output: { content?: { text?: string }[] }[]; usage: { input_tokens: number; output_tokens: number } | null }
 
 export interface Known {
   readonly tag: number;
