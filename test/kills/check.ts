@@ -54,13 +54,25 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
   if (resource.id !== id || !['completed', 'incomplete', 'failed', 'cancelled'].includes(resource.status)) wrong.push(`is ${resource.id} ${resource.status}`);
   if (resource.status === 'failed' && (resource['error'] as { code?: string } | null)?.code !== 'server_error') wrong.push(`failed with ${JSON.stringify(resource['error'])}`);
   known.final ??= resource;                      // nothing changes it any more
-  const items = await (await get('/input_items?limit=100&order=asc')).text();
+  const items = await itemsOf(get);
   for (let one: KnownResponse | null = known; one !== null; one = one.previous) if (!items.includes(one.mark)) wrong.push(`lacks the input of ${one === known ? 'its own' : `${one.id}, which it continues`}`);
   if (known.background) wrong.push(...await wrongInLog(await get('?stream=true'), known, resource));
   const foreign = await get('', target.foreign);
   await foreign.text();
   if (foreign.status !== 404) wrong.push(`is answered ${foreign.status} to another organization`);
   return wrong;
+}
+
+/** The text of all its input items: a long one that it continues fills pages before its own. */
+async function itemsOf(get: (path: string) => Promise<Response>): Promise<string> {
+  let text = '';
+  for (let after = ''; ;) {
+    const page = await (await get(`/input_items?limit=100&order=asc${after}`)).text();
+    text += page;
+    const { has_more: more, last_id: last } = JSON.parse(page) as { has_more?: boolean; last_id?: string | null };
+    if (more !== true || last == null) return text;
+    after = `&after=${last}`;
+  }
 }
 
 /** The replay ends, and has each event that anybody saw, as it was. */
