@@ -106,6 +106,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
   auto alpha = read.number("rope.scaling.alpha", 0, 1e6, 0.0);   // "NTK-aware": where networks have it, as find_architecture() says
   if (!alpha) return alpha.error();
   if (*alpha > 0 && n_dims > 2) *base *= std::pow(*alpha, static_cast<double>(n_dims) / (n_dims - 2));
+  if (!(*base >= kMinRopeBase && *base <= kMaxRopeBase))
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("rope.scaling.alpha") + "' takes the base of the rotations out of its bounds"};
   auto original =
       read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
   if (!original) return original.error();

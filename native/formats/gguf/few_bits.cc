@@ -13,6 +13,7 @@ constexpr std::array kTypes = {
 };
 constexpr int64_t kScaleBytes = 2;
 
+template <int kBits>
 class FewBitsRows final : public RowMaker {
  public:
   FewBitsRows(const FewBits& type, std::span<const std::byte> data, int64_t cols) : type_(type), data_(data), cols_(cols) {}
@@ -44,10 +45,10 @@ class FewBitsRows final : public RowMaker {
   static constexpr Stored kStored = {32, 18};   // Q4_0: d, then nibbles; a value is d times its nibble less 8
 
   int64_t row_bytes() const { return cols_ / type_.block_values * type_.block_bytes; }
-  int stored_code(const std::byte* codes, int64_t i) const {
-    const int per_byte = 8 / type_.bits;
-    const int code = std::to_integer<int>(codes[i / per_byte]) >> (i % per_byte * type_.bits) & ((1 << type_.bits) - 1);
-    return 8 + (type_.bits == 1 ? 2 * code - 1 : code - 1);
+  static int stored_code(const std::byte* codes, int64_t i) {
+    constexpr int kPerByte = 8 / kBits;
+    const int code = std::to_integer<int>(codes[i / kPerByte]) >> (i % kPerByte * kBits) & ((1 << kBits) - 1);
+    return 8 + (kBits == 1 ? 2 * code - 1 : code - 1);
   }
 
   const FewBits& type_;
@@ -64,7 +65,8 @@ const FewBits* few_bits(uint32_t ggml_type) {
 }
 
 std::shared_ptr<const RowMaker> few_bits_rows(const FewBits& type, std::span<const std::byte> data, int64_t cols) {
-  return std::make_shared<FewBitsRows>(type, data, cols);
+  if (type.bits == 1) return std::make_shared<FewBitsRows<1>>(type, data, cols);
+  return std::make_shared<FewBitsRows<2>>(type, data, cols);
 }
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// Rows of files in Q1_0 and Q2_0 (Bonsai and other networks trained so): one scale for many values, each of which is a small whole
-// multiple of it. Q4_0 holds every one of them as it is, and is what they are kept as. Immutable; any thread.
+// Rows of files in Q1_0 and Q2_0 (networks trained so, as Bonsai), in ggml's blocks: one scale for many values, each of which is a small whole
+// multiple of it. Files from before ggml had these types may have blocks of 128 values in Q2_0: their tensors overlap here and are refused. Q4_0 holds every one of them as it is, and is what they are kept as. Immutable; any thread.
 #pragma once
 
 #include <cstdint>

@@ -466,6 +466,9 @@ TEST(what_files_leave_out_is_as_their_networks_have_it) {
   CHECK(std::abs(params->ropes[0].inverse_frequency[4] * std::sqrt(base) - 1) < 1e-5);
   hunyuan.key("expert_count", 2u);
   check_refused(hunyuan, ErrorCode::kUnsupported, "a mixture of experts");
+  TinyModel slight("hunyuan-dense");
+  slight.key("rope.scaling.alpha", 1e-30f);
+  check_refused(slight, ErrorCode::kInvalidFile, "'hunyuan-dense.rope.scaling.alpha' takes the base");
   TinyModel other;
   other.key("rope.scaling.alpha", 1000.0f);
   check_refused(other, ErrorCode::kUnsupported, "'llama.rope.scaling.alpha' is 1000");
