@@ -15,12 +15,10 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import type { Organization } from '../src/accounts/keys.js';
-import { openAccounts } from '../src/accounts/lmdb-directory.js';
 import { packageRoot } from '../src/engine/load-addon.js';
-import { openStore } from '../src/storage/lmdb-store.js';
 import { Attacker, ATTACKS, type AttackCounts, type AttackName } from './lib/attacks.js';
 import { commit, machine } from './lib/machine.js';
+import { keyOfAnother } from './lib/second-organization.js';
 
 const USAGE = `npm run bench -- fairness [options] [-- flags of the server, e.g. --http-threads 2]
 
@@ -64,7 +62,7 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
     // A server for each: what one attack leaves behind is nobody else's.
     const server = await FairServer.start(stepMs, positionals);
     try {
-      const other = new Other(server.port, await server.keyOfAnother(), model);
+      const other = new Other(server.port, await keyOfAnother(server.data), model);
       await other.measure(2);   // warm
       const idle = await other.measure(seconds);
       const attacker = Attacker.start({ name: attack, port: server.port, key: ATTACKER_KEY, model, clients });
@@ -96,7 +94,7 @@ function positive(value: string, flag: string): number {
 }
 
 class FairServer {
-  private constructor(readonly port: number, private readonly child: ChildProcess, private readonly data: string) {}
+  private constructor(readonly port: number, private readonly child: ChildProcess, readonly data: string) {}
 
   static async start(stepMs: number, flags: readonly string[]): Promise<FairServer> {
     const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
@@ -108,18 +106,6 @@ class FairServer {
     const [line] = (await Promise.race([lines, once(child, 'exit').then(() => [''])])) as [string];
     if (line === '') throw new Error('the server did not start');
     return new FairServer((JSON.parse(line) as { port: number }).port, child, data);
-  }
-
-  /** A key of a second organization, written into the running server's database. */
-  async keyOfAnother(): Promise<string> {
-    const store = await openStore(this.data);
-    const accounts = openAccounts(store);
-    const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
-    await store.table<Organization>('organizations').insert(second.id, second);
-    const { secret } = await accounts.createKey({ name: 'bench' }, second.id);
-    await accounts.close();
-    await store.close();
-    return secret;
   }
 
   async steps(): Promise<number> {

@@ -13,11 +13,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
-import { openAccounts } from '../src/accounts/lmdb-directory.js';
-import type { Organization } from '../src/accounts/keys.js';
 import { packageRoot } from '../src/engine/load-addon.js';
-import { openStore } from '../src/storage/lmdb-store.js';
 import { commit, machine } from './lib/machine.js';
+import { keyOfAnother } from './lib/second-organization.js';
 
 const USAGE = `npm run bench -- refused [options]
 
@@ -79,18 +77,6 @@ export async function refusedBenchCommand(args: string[]): Promise<void> {
     await once(server, 'exit');
     rmSync(data, { recursive: true, force: true });
   }
-}
-
-/** A key of a second organization, written into the running server's database. */
-async function keyOfAnother(data: string): Promise<string> {
-  const store = await openStore(data);
-  const accounts = openAccounts(store);
-  const second: Organization = { id: `org_${'B'.repeat(24)}`, tenant: 2, name: 'Second', status: 'active', createdAt: new Date().toISOString() };
-  await store.table<Organization>('organizations').insert(second.id, second);
-  const { secret } = await accounts.createKey({ name: 'bench' }, second.id);
-  await accounts.close();
-  await store.close();
-  return secret;
 }
 
 const agent = new Agent({ keepAlive: true });
