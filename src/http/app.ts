@@ -27,7 +27,7 @@ import { HeldBody } from './held-body.js';
 import type { BodySource } from './held-body.js';
 import { hostGuard } from './hosts.js';
 import { listenProblem } from './listen-problem.js';
-import { ParseTurns } from './parse-turns.js';
+import { ParseTurns, SMALL_BYTES, type Turn } from './parse-turns.js';
 import { ReadingBudget } from './reading-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
@@ -60,6 +60,8 @@ export interface HttpOptions {
 }
 
 const BODY_TIMEOUT_MS = 300_000;
+/** Of the loop at once, for what of a large request can be done in slices. */
+const SLICE_MS = 5;
 
 export class HttpServer {
   private readonly uws: Uws;
@@ -331,7 +333,10 @@ export class HttpServer {
     const forget = readJsonBody(source, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body, bytes) => {
       exchange.body = body;
       exchange.bodyBytes = bytes;
+      const ahead = bytes < SMALL_BYTES ? null : route.ahead?.(body) ?? null;
+      if (ahead !== null) return slicesOf(ahead, exchange, () => this.serve(route, exchange));
       this.serve(route, exchange);
+      return undefined;
     }, (error, unread) => {
       exchange.closes ||= unread;
       exchange.fail(error);
@@ -385,6 +390,23 @@ export class HttpServer {
     const hint = this.router.has(`/v1${path}`) ? ` Did you mean /v1${shown}?` : '';
     return apiError('unknown_endpoint', `There is no endpoint at ${shown}.${hint}`);
   }
+}
+
+/** Goes on with a request a slice at a time, and serves it once everything is done. */
+function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Turn {
+  const slice: Turn = () => {
+    if (exchange.aborted) return undefined;
+    return exchange.charged(exchange.bodyBytes, () => {
+      for (const end = performance.now() + SLICE_MS; performance.now() < end;) {
+        if (work.next().done !== true) continue;
+        return () => {
+          if (!exchange.aborted) exchange.charged(exchange.bodyBytes, serve);
+        };
+      }
+      return slice;
+    });
+  };
+  return slice;
 }
 
 function checkScope(scope: Scope | null, granted: readonly string[]): void {

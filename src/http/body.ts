@@ -8,7 +8,7 @@ import type { BodySource } from './held-body.js';
 import { ApiError, apiError } from '../errors.js';
 import { parseJsonBody } from './json.js';
 import type { LoopAccount } from './loop-account.js';
-import type { ParseTurns } from './parse-turns.js';
+import type { ParseTurns, Turn } from './parse-turns.js';
 import { tooMuchToRead } from './reading-budget.js';
 import type { Reading } from './reading-budget.js';
 
@@ -71,12 +71,12 @@ export function tooLarge(maxBytes: number): ApiError {
 
 /**
  * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; what `done`
- * takes of the thread is the account's too, and it must not throw. `unread` tells that the client may still be sending. Must be called within the route callback of the server library, or with a HeldBody;
+ * takes of the thread is the account's too, and it must not throw, nor what it leaves for later slices. `unread` tells that the client may still be sending. Must be called within the route callback of the server library, or with a HeldBody;
  * `onAborted` must be registered already, and call what this returns: it lets go of everything.
  */
 export function readJsonBody(
   res: BodySource, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, turns: ParseTurns,
-  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object, bytes: number) => void, failed: (error: unknown, unread: boolean) => void,
+  organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object, bytes: number) => Turn | undefined, failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
   let size = 0;
@@ -198,11 +198,12 @@ export function readJsonBody(
 
   function parse(bytes: Uint8Array): void {
     turns.take(organizationId, bytes.length, () => {
-      if (gone()) return;
+      if (gone()) return undefined;
       try {
-        account.run(bytes.length, () => done(parsed(bytes), bytes.length));
+        return account.run(bytes.length, () => done(parsed(bytes), bytes.length));
       } catch (error) {
         failed(error, false);
+        return undefined;
       } finally {
         reading.release();   // if it was not parsed at all
       }

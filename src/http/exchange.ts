@@ -81,7 +81,12 @@ export interface Route {
   headers?: HeaderList;
   /** Runs before the body is read, which waits for its promise; what it throws is answered instead. */
   before?(exchange: Exchange): void | Promise<unknown>;
-  /** The same when the body has been read; serve() has it still. */
+  /**
+   * What of a large body can be done in steps before enter() and serve(), which then find it done: other requests are served
+   * between them. It tells nothing and throws nothing. Null: there is nothing of the kind.
+   */
+  ahead?(body: unknown): Iterator<unknown> | null;
+  /** The same as before() when the body has been read; serve() has it still. */
   enter?(exchange: Exchange): Promise<unknown>;
   /** Largest body, where less than http.max_body_bytes will do. */
   maxBodyBytes?: number;

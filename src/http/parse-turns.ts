@@ -1,19 +1,24 @@
-// Large bodies are parsed one per turn of the event loop, those of one organization in the order they came,
-// organizations in turns; after each the loop has as long for everybody else. Event-loop thread only.
+// Large bodies are parsed one after the other, those of one organization in the order they came, organizations in turns. What is
+// made of one may go on for some slices before the next begins: no two are held as objects at once. After each slice the loop
+// has as long for everybody else. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 
 /** A body of fewer bytes costs no more than waiting for a turn would. */
-const SMALL_BYTES = 131_072;
+export const SMALL_BYTES = 131_072;
+
+/** Work of one slice. Returns what goes on with it, if anything is left. */
+export interface Turn { (): Turn | undefined | void }
 
 export class ParseTurns {
-  readonly #lines = new Map<string, (() => void)[]>();   // whose turn it is first
+  readonly #lines = new Map<string, Turn[]>();   // whose turn it is first
+  #rest: Turn | undefined;                       // of the body whose turn it is
   #busy = false;
 
   /** Calls `parse`, at once for a body of few bytes; else later, and nothing it throws is caught. */
-  take(organizationId: string, bytes: number, parse: () => void): void {
+  take(organizationId: string, bytes: number, parse: Turn): void {
     if (bytes < SMALL_BYTES) {
-      parse();
+      for (let turn: Turn | undefined | void = parse; turn !== undefined;) turn = turn();
       return;
     }
     const line = this.#lines.get(organizationId);
@@ -27,16 +32,18 @@ export class ParseTurns {
   #next(): void {
     const began = performance.now();
     try {
-      this.#first()?.();
+      const turn = this.#rest ?? this.#first();
+      this.#rest = undefined;   // should it throw
+      this.#rest = turn?.() ?? undefined;
     } finally {
       const tookMs = performance.now() - began;
-      if (this.#lines.size === 0) this.#busy = false;
+      if (this.#rest === undefined && this.#lines.size === 0) this.#busy = false;
       else if (tookMs < 1) setImmediate(() => this.#next());
       else setTimeout(() => this.#next(), tookMs);
     }
   }
 
-  #first(): (() => void) | undefined {
+  #first(): Turn | undefined {
     for (const [organizationId, line] of this.#lines) {
       const parse = line.shift();
       this.#lines.delete(organizationId);

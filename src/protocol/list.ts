@@ -1,6 +1,7 @@
 // Lists in requests: validation stops at the first entry that is wrong. One fault is all that is reported, and
 // hundreds of thousands of them would cost memory and time out of all proportion to the request.
 import { z } from 'zod';
+import { checkedAhead, FAULTY } from './checked-ahead.js';
 
 /** `atLeastOne`: an empty list counts as missing. */
 export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {}): z.ZodArray<T> {
@@ -13,7 +14,12 @@ export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {})
       return payload;
     }
     const entries: unknown[] = [];
+    const ahead = checkedAhead(entry, value as unknown[]);
     for (const [index, item] of (value as unknown[]).entries()) {
+      if (index < ahead.length && ahead[index] !== FAULTY) {
+        entries.push(ahead[index]);
+        continue;
+      }
       const result = entry._zod.run({ value: item, issues: [] }, context);
       if (result instanceof Promise) throw new TypeError('the entries of a list are validated synchronously');
       if (result.issues.length > 0) {

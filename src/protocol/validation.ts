@@ -2,6 +2,7 @@
 // (400) come before content errors (422), whatever the order zod found them in.
 import type { z } from 'zod';
 import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../errors.js';
+import { checkedAhead, FAULTY, MAX_FAULTY_ENTRIES } from './checked-ahead.js';
 
 type Issue = z.core.$ZodIssue;
 
@@ -13,7 +14,7 @@ export type Validated<T> =
   | { ok: false; error: ApiError; isShape: boolean };   // isShape: a 400, which precedes every other check
 
 /** Faults in the content that are looked at in search of one in the shape. */
-const MAX_CONTENT_FAULTS = 1_000;
+const MAX_CONTENT_FAULTS = MAX_FAULTY_ENTRIES;
 
 export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
@@ -33,13 +34,19 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
 
 /**
  * Every entry of a list that may be long, which stands at `path` in the request. Ends at the first fault of
- * shape, where validate() would gather every fault of every entry first.
+ * shape, where validate() would gather every fault of every entry first. `from`: what is checked in an entry's place.
  */
-export function validateList<T>(item: z.ZodType<T>, list: readonly unknown[], path: string): Validated<T[]> {
+export function validateList<T>(item: z.ZodType<T>, list: readonly unknown[], path: string, from: (entry: unknown) => unknown = (entry) => entry): Validated<T[]> {
   const values: T[] = [];
+  const ahead = checkedAhead(item, list);
   let content: Fault | null = null;
   let faults = 0;
-  for (const [index, entry] of list.entries()) {
+  for (const [index, raw] of list.entries()) {
+    if (index < ahead.length && ahead[index] !== FAULTY) {
+      values.push(ahead[index] as T);
+      continue;
+    }
+    const entry = from(raw);
     const result = item.safeParse(entry, { reportInput: false });
     if (result.success) {
       values.push(result.data);

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import type { Exchange, Route } from '../../src/http/exchange.js';
-import { ParseTurns } from '../../src/http/parse-turns.js';
+import { ParseTurns, type Turn } from '../../src/http/parse-turns.js';
 import { ReadingBudget } from '../../src/http/reading-budget.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
@@ -33,15 +33,68 @@ t.test('large bodies: one per turn of the event loop, in order, whatever one of 
   const done: string[] = [];
   const failures: unknown[] = [];
   process.once('uncaughtException', (error) => failures.push(error));
-  for (const name of ['first', 'second']) turns.take('org_a', 1e6, () => done.push(name));
+  for (const name of ['first', 'second']) turns.take('org_a', 1e6, () => { done.push(name); });
   turns.take('org_a', 1e6, () => { throw new Error('inside'); });
-  turns.take('org_a', 1e6, () => done.push('last'));
-  turns.take('org_a', 10, () => done.push('small'));
+  turns.take('org_a', 1e6, () => { done.push('last'); });
+  turns.take('org_a', 10, () => { done.push('small'); });
   t.same(done, ['small'], 'a small one does not wait');
   setImmediate(() => done.push('somebody else'));
   for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
   t.same(done, ['small', 'first', 'somebody else', 'second', 'last']);
   t.equal(failures.length, 1);
+});
+
+t.test('what goes on in slices ends before the next body begins, and lets others in between', async (t) => {
+  const turns = new ParseTurns();
+  const done: string[] = [];
+  const slices = (name: string, left: number): Turn => () => {
+    done.push(`${name} ${left}`);
+    return left === 0 ? undefined : slices(name, left - 1);
+  };
+  turns.take('org_a', 1e6, slices('large', 2));
+  turns.take('org_b', 1e6, slices('other', 0));
+  turns.take('org_a', 10, slices('small', 1));
+  t.same(done, ['small 1', 'small 0'], 'of a small one all at once');
+  setImmediate(() => done.push('somebody else'));
+  for (let i = 0; i < 4_000 && done.length < 7; i++) await sleep(5);
+  t.same(done.slice(2), ['large 2', 'somebody else', 'large 1', 'large 0', 'other 0']);
+});
+
+t.test('a large body is gone through in slices before it is served, and no longer than its client is there', async (t) => {
+  let steps = 0;
+  let served = 0;
+  const BUSY_MS = 2;
+  const route: Route = {
+    method: 'POST', path: '/v1/sliced', scope: 'inference',
+    * ahead() {
+      for (let i = 0; i < 40; i++) {
+        for (const end = performance.now() + BUSY_MS; performance.now() < end;);
+        steps++;
+        yield;
+      }
+    },
+    serve(exchange) {
+      served++;
+      exchange.json(200, { steps });
+    },
+  };
+  const server = await startRoutes([...echoRoutes, route]);
+  t.teardown(() => server.close());
+  const large = JSON.stringify({ a: 'x'.repeat(200_000) });
+  t.same(await (await server.post('/v1/sliced', { a: 1 })).json(), { steps: 0 }, 'a small one is served at once');
+  const answer = server.post('/v1/sliced', large);
+  while (steps === 0) await sleep(1);
+  t.ok(steps < 40, 'others have their turns meanwhile');
+  t.equal(served, 1);
+  t.same(await (await answer).json(), { steps: 40 }, 'all of it is done when it is served');
+  const leaving = new AbortController();
+  const left = server.fetch('/v1/sliced', { method: 'POST', body: large, headers: { 'content-type': 'application/json' }, signal: leaving.signal }).catch(() => null);
+  while (steps === 40) await sleep(1);
+  leaving.abort();
+  await left;
+  await sleep(40 * BUSY_MS * 2);
+  t.ok(steps < 80, 'what nobody waits for is not gone on with');
+  t.equal(served, 2);
 });
 
 t.test('bodies on a server', async (t) => {

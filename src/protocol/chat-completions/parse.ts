@@ -5,6 +5,8 @@ import { checkOutputFormat, checkToolSchemas } from '../../generation/output-for
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
+import { checkAhead } from '../checked-ahead.js';
+import { isRecord } from '../extent.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
 import { toMessages } from './messages.js';
@@ -27,6 +29,12 @@ export interface ChatGeneration {
   /** `user` or `safety_identifier`: whom the client says it asks for. */
   endUser: string | null;
   ignored: string[];            // top-level fields this format does not know
+}
+
+/** What of a large request may be checked before parseChat(), which tells what is wrong. */
+export function chatAhead(body: unknown): Iterator<unknown> | null {
+  if (!isRecord(body) || !Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES || overlong(body) !== null) return null;
+  return checkAhead(messageSchema, body['messages']);
 }
 
 /** Throws ApiError for a body that is not a chat completions request at all (400). */

@@ -12,13 +12,13 @@ import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { nameIgnored } from '../ignored.js';
 import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope, type StreamUsage } from './encode.js';
-import { parseChat, type ChatGeneration } from './parse.js';
+import { chatAhead, parseChat, type ChatGeneration } from './parse.js';
 
 const PATH = '/v1/chat/completions';
 
 export function chatCompletionsRoute(deps: GenerationDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
+    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: chatAhead,
     async serve(exchange) {
       const { caller, model, chat } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);

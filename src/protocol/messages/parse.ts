@@ -6,9 +6,11 @@ import { checkOutputFormat, checkToolSchemas } from '../../generation/output-for
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';
 import { toToolChoice, toToolDefinitions } from '../tools.js';
+import { checkAhead } from '../checked-ahead.js';
+import { isRecord } from '../extent.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
-import { countTokensSchema, KNOWN_FIELDS, messagesRequestSchema, type MessagesRequest, type WireTool } from './schema.js';
+import { countTokensSchema, KNOWN_FIELDS, messageSchema, messagesRequestSchema, type MessagesRequest, type WireTool } from './schema.js';
 import { openThinkingBlocks, thinkingSettings, type ThinkingPolicy } from './thinking.js';
 import { toMessages, toTurns } from './turns.js';
 
@@ -25,6 +27,12 @@ export interface MessagesGeneration {
   visibleThinking: boolean;
   userId: string | null;
   ignored: string[];            // top-level fields this format does not know
+}
+
+/** What of a large request may be checked before parseMessages(), which tells what is wrong. */
+export function messagesAhead(body: unknown): Iterator<unknown> | null {
+  if (!isRecord(body) || !Array.isArray(body['messages']) || overlong(body) !== null) return null;
+  return checkAhead(messageSchema, body['messages']);
 }
 
 /** `purpose` count: for /v1/messages/count_tokens. Throws ApiError for what is no messages request at all (400). */

@@ -15,7 +15,7 @@ import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
 import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
-import { parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
+import { messagesAhead, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
 
 const PATH = '/v1/messages';
 const COUNT_PATH = '/v1/messages/count_tokens';
@@ -28,7 +28,7 @@ export interface MessagesDeps extends GenerationDeps {
 export function messagesRoutes(deps: MessagesDeps): Route[] {
   return [
     {
-      method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
+      method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: messagesAhead,
       async serve(exchange) {
         const { caller, model, asked } = read(deps, exchange, PATH);
         exchange.annotate({ stream: asked.stream });
@@ -37,7 +37,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       },
     },
     {
-      method: 'POST', path: COUNT_PATH, scope: 'tokens.count', checksScope: true,
+      method: 'POST', path: COUNT_PATH, scope: 'tokens.count', checksScope: true, ahead: messagesAhead,
       async serve(exchange) {
         const { caller, model, asked } = read(deps, exchange, COUNT_PATH);
         const tokens = await countPrompt(deps, caller, model, asked.request).catch(refuseImage);

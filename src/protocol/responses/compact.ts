@@ -10,7 +10,7 @@ import { callerOf, type Caller } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
 import { NOTHING_BEFORE, findChain, readContent } from './input-chain.js';
-import { parseCreate } from './parse.js';
+import { createAhead, parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
 import type { ResponsesDeps } from './deps.js';
 
@@ -19,7 +19,7 @@ const PATH = '/v1/responses/compact';
 const FIELDS = ['model', 'input', 'previous_response_id', 'instructions', 'prompt_cache_key', 'prompt_cache_retention', 'prompt_cache_options', 'service_tier'];
 
 export function compactRoute(deps: ResponsesDeps): Route {
-  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, serve: (exchange) => serve(deps, exchange) };
+  return { method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: createAhead, serve: (exchange) => serve(deps, exchange) };
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {

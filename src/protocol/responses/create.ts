@@ -12,7 +12,7 @@ import { answerBackground } from './background.js';
 import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
 import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
-import { parseCreate, type CreateGeneration } from './parse.js';
+import { createAhead, parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 import { startTurn, type TurnOptions } from './turn.js';
 
@@ -21,7 +21,7 @@ const DONE = '[DONE]';
 
 export function createRoute(deps: ResponsesDeps): Route {
   return {
-    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true,
+    method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: createAhead,
     async serve(exchange) {
       const { dialect, caller, model, created } = await read(deps, exchange);
       exchange.annotate({ stream: created.stream, background: created.background });

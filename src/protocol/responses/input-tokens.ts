@@ -7,7 +7,7 @@ import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
 import { nameLeftOut } from './create.js';
 import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
-import { parseCreate } from './parse.js';
+import { createAhead, parseCreate } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/input_tokens';
@@ -17,7 +17,7 @@ const FIELDS = [
 ];
 
 export function inputTokensRoute(deps: ResponsesDeps): Route {
-  return { method: 'POST', path: PATH, scope: 'tokens.count', checksScope: true, serve: (exchange) => serve(deps, exchange) };
+  return { method: 'POST', path: PATH, scope: 'tokens.count', checksScope: true, ahead: createAhead, serve: (exchange) => serve(deps, exchange) };
 }
 
 async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {

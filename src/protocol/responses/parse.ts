@@ -8,6 +8,8 @@ import type { Sealer } from '../../sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { namesOne } from '../tools.js';
+import { checkAhead } from '../checked-ahead.js';
+import { isRecord } from '../extent.js';
 import { validate, validateList } from '../validation.js';
 import { overlong, withType } from './bounds.js';
 import { openSeals, readInput, references, type OpenedSeals } from './input.js';
@@ -82,6 +84,12 @@ export interface CreateGeneration {
   ignoredTools: string[];                        // types of tools that were left out
 }
 
+/** What of a large request may be checked before parseCreate(), which tells what is wrong. */
+export function createAhead(body: unknown): Iterator<unknown> | null {
+  if (!isRecord(body) || !Array.isArray(body['input']) || overlong(body) !== null) return null;
+  return checkAhead(itemSchema, body['input'], withType);
+}
+
 /**
  * `body` is a create request, or what input_tokens and compact take, which are made of the same fields. Throws
  * ApiError for a body that is not such a request at all, or carries a sealed value that does not open (400).
@@ -95,7 +103,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   const { model = null, previous_response_id: previousId = null, input = null } = body as {
     model?: string | null; previous_response_id?: string | null; input?: string | unknown[] | null;
   };
-  const items = Array.isArray(input) ? validateList(itemSchema, input.map(withType), 'input') : null;
+  const items = Array.isArray(input) ? validateList(itemSchema, input, 'input', withType) : null;
   if (items !== null && !items.ok && items.isShape) throw items.error;
   const seals: OpenedSeals = items?.ok ? openSeals(items.value, context.sealer, context.organizationId) : new Map();
 
