@@ -141,10 +141,10 @@ class Other {
     this.#agent.destroy();
   }
 
-  /** Milliseconds to the first text; what passed between each two further events is put into `gaps`. */
+  /** Milliseconds to the first text; what passed between each two further tokens is put into `gaps`. Not each makes text: chunks tell ids. */
   #ask(gaps: number[]): Promise<number> {
     const body = Buffer.from(JSON.stringify({
-      model: this.model, stream: true, max_completion_tokens: TOKENS, ignore_eos: true,
+      model: this.model, stream: true, max_completion_tokens: TOKENS, ignore_eos: true, return_token_ids: true,
       messages: [{ role: 'user', content: `Number ${++this.#asked}: name ${this.#asked % 7} rivers.` }],
     }));
     return new Promise((resolve, reject) => {
@@ -159,10 +159,10 @@ class Other {
         response.setEncoding('utf8').on('data', (piece: string) => {
           const now = performance.now();
           said += piece;
-          const texts = piece.match(/"content":"[^"]/g)?.length ?? 0;
-          if (texts === 0) return;
+          const tokens = [...piece.matchAll(/"token_ids":\[([^\]]+)\]/g)].reduce((sum, [, ids]) => sum + (ids as string).split(',').length, 0);
+          if (tokens === 0) return;
           if (Number.isNaN(first)) first = now - began;
-          else for (let i = 0; i < texts; i++) gaps.push((now - last) / texts);   // what came together shares its gap
+          else for (let i = 0; i < tokens; i++) gaps.push((now - last) / tokens);   // what came together shares its gap
           last = now;
         }).on('end', () => {
           if (response.statusCode !== 200 || Number.isNaN(first)) reject(new Error(`a small request was answered with ${response.statusCode}: ${said.slice(0, 300)}`));

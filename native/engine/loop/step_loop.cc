@@ -94,24 +94,26 @@ bool StepLoop::step() {
   texts_.write_waiting();
   if (finds_masks) request_samples();
   if (!overlaps_) complete();
-  const bool seen = see();
   const Clock::time_point end = Clock::now();
   if (completed) requests_.expire(end);   // after the plan: the device need not wait for that
   gauges_.note_progress(end, idle());     // before publishing: whoever learns of the last end finds an idle engine
   publish();
+  const bool seen = see(end - now);   // whoever waits for a token has it
   return completed || begun || seen;
 }
 
-// A bit of what images are waited for: beside running answers no more than prompts may take of a step.
-bool StepLoop::see() {
+// A bit of what images are waited for: beside running answers no more than the step has left of its time, half of which
+// prompts leave to it.
+bool StepLoop::see(Clock::duration step) {
   const bool answers = std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
-  return images_.advance(answers ? pace_.beside_decodes() : kSeenAlone);
+  sees_ = images_.advance(answers ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count()) : kSeenAlone);
+  return sees_;
 }
 
 // Plans a step and hands it to the backend. `now`: when that became free.
 void StepLoop::begin(Clock::time_point now) {
   constraints_.see_to_due(scheduler_.preempted());
-  const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens());
+  const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));
   in_flight_ = {};
   requests_.plan_made();
   if (plan.items.empty()) {

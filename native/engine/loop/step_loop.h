@@ -89,7 +89,7 @@ class StepLoop {
   std::optional<Clock::time_point> complete();
   const float* compute(const StepPlan& plan);
   void note_step(const StepPlan& plan, Clock::duration duration);
-  bool see();
+  bool see(Clock::duration step);
 
   Model& model_;
   EngineCounters& counters_;
@@ -108,6 +108,7 @@ class StepLoop {
   TextOutput texts_;
   TokenAcceptor acceptor_;
   InFlight in_flight_;
+  bool sees_ = false;   // images were computed behind the last step
 };
 
 }  // namespace monolith

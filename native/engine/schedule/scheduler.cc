@@ -204,6 +204,13 @@ Sequence* Scheduler::most_dispensable() const {
   return found;
 }
 
+// Whether its organization asks for nothing besides. Of a flood of long prompts one may run at a time, with the others behind it.
+bool Scheduler::is_only_one(const Sequence& sequence) const {
+  const uint64_t organization = sequence.request.params.organization;
+  return places_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
+         std::ranges::none_of(preempted_, [=](const Sequence* one) { return one->request.params.organization == organization; });
+}
+
 bool Scheduler::plan_first_tokens(int budget) {
   if (steps_since_first_tokens_ < kStepsBetween) {
     ++steps_since_first_tokens_;
@@ -217,7 +224,7 @@ bool Scheduler::plan_first_tokens(int budget) {
   if (!decodes || !prompts) return false;
   count_places();
   for (Sequence* sequence : running_) {
-    if (!awaits_first_token(*sequence) || places_of(sequence->request.params.organization) > 1) continue;
+    if (!awaits_first_token(*sequence) || !is_only_one(*sequence)) continue;
     go_on_from_cache(*sequence);
     const int n_tokens = sequence->remaining();
     sequence->n_planned = 0;
@@ -327,7 +334,7 @@ void Scheduler::group_prompts() {
               [](const Sequence* a, const Sequence* b) {
                 return a->remaining() != b->remaining() ? a->remaining() < b->remaining() : a->order() < b->order();
               });
-    if (places_of(organization) == 1 && awaits_first_token(oldest)) group.shares = kFirstTokenShares;
+    if (awaits_first_token(oldest) && is_only_one(oldest)) group.shares = kFirstTokenShares;
     groups_.push_back(group);
     begin = group.end;
   }

@@ -175,6 +175,7 @@ class Scheduler {
   void serve_claims();
   bool claim_one();
   bool plan_first_tokens(int budget);
+  bool is_only_one(const Sequence& sequence) const;
   Admission try_claim(Sequence& sequence);
   bool make_way(const Sequence& sequence);
   Sequence* most_dispensable() const;

@@ -28,17 +28,18 @@ class StepPace {
     }
   }
 
-  // Prompt tokens for the next step beside decodes; at least kLeast, so that prompts always move on.
-  int prompt_tokens() const {
+  // Prompt tokens for the next step beside decodes; at least kLeast, so that prompts always move on. `shared`: half of the time
+  // is for other work.
+  int prompt_tokens(bool shared = false) const {
     if (target_ms_ <= 0) return kNoBound;
     if (each_ms_ <= 0) return kUnmeasured;
-    const double tokens = (target_ms_ - base_ms_) / each_ms_;
+    const double tokens = (target_ms_ - base_ms_) / (shared ? 2 : 1) / each_ms_;
     return static_cast<int>(std::clamp(tokens, double{kLeast}, double{kNoBound}));
   }
 
-  // Time for other work beside a step of decodes.
-  std::chrono::milliseconds beside_decodes() const {
-    const double ms = target_ms_ <= 0 ? kUnboundMs : std::max(target_ms_ - base_ms_, kLeastMs);
+  // Time for other work behind a step with decodes that took so long.
+  std::chrono::milliseconds beside_decodes(double step_ms) const {
+    const double ms = target_ms_ <= 0 ? kUnboundMs : std::max(target_ms_ - step_ms, kLeastMs);
     return std::chrono::milliseconds(static_cast<int64_t>(std::min(ms, kUnboundMs)));
   }
 

@@ -34,6 +34,9 @@ class WaitingQueue {
   static constexpr int kMostLacking = 8;   // heads found to lack pages in one look: bounds its cost
 
   bool empty() const { return n_sequences_ == 0; }
+  bool holds_one_of(uint64_t organization) const {
+    return std::ranges::any_of(ring_, [=](const Organization& o) { return o.id == organization && !o.line.empty(); });
+  }
   size_t requests() const { return n_requests_; }   // those that have not started
   size_t prompt_tokens() const { return n_tokens_; }   // of these
   void push(Sequence& sequence);                    // kWaiting or kForked; its order() decides its place

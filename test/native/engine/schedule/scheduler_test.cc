@@ -217,6 +217,19 @@ TEST(scheduler_computes_first_tokens_of_others_by_themselves) {
   CHECK(!bench.step().first_tokens);
 }
 
+// Of a flood of long prompts few run beside an answer at a time, sometimes one: its first token is nobody's first all the same.
+TEST(scheduler_gives_no_step_of_its_own_to_a_flood) {
+  Bench bench(1000, 64, 8);
+  bench.add(prompt_of(10, 0), 1, 500);
+  for (int i = 0; i < 10; ++i) bench.step();
+  for (int i = 0; i < 20; ++i) bench.add(prompt_of(200 + 7 * i, 1000 * i), 2, 1);
+  while (only(*bench.requests[18]).generated() == 0) {
+    const StepPlan& plan = bench.step();
+    CHECK(!plan.first_tokens);
+    CHECK_EQ(plan.n_decodes, 1);
+  }
+}
+
 // A prompt for the prefix cache alone has no first token that somebody waits for: it gets neither a step of its own nor
 // more of a shared one.
 TEST(scheduler_computes_prompts_for_the_cache_beside_decodes) {

@@ -36,3 +36,14 @@ TEST(step_pace_does_not_spiral_when_steps_get_small) {
   }
   CHECK(pace.prompt_tokens() >= 73 && pace.prompt_tokens() <= 77);
 }
+
+TEST(step_pace_shares_a_step_between_prompts_and_other_work) {
+  StepPace pace(100);
+  for (int i = 0; i < 50; ++i) pace.note(1, 0, 20);
+  for (int i = 0; i < 50; ++i) pace.note(1, 40, 60);   // one millisecond a token
+  CHECK_EQ(pace.prompt_tokens(), 80);
+  CHECK_EQ(pace.prompt_tokens(true), 40);
+  CHECK_EQ(pace.beside_decodes(60).count(), 40);
+  CHECK_EQ(pace.beside_decodes(20).count(), 80);
+  CHECK_EQ(pace.beside_decodes(130).count(), 5);   // it goes on all the same
+}
