@@ -216,13 +216,11 @@ bool Scheduler::plan_first_tokens(int budget) {
     ++steps_since_first_tokens_;
     return false;
   }
-  bool decodes = false, prompts = false;
-  for (const Sequence* sequence : running_) {
-    decodes |= sequence->decoding();
-    prompts |= !sequence->decoding();
-  }
-  if (!decodes || !prompts) return false;
+  const auto decoding = [](const Sequence* sequence) { return sequence->decoding(); };
+  if (std::ranges::all_of(running_, decoding)) return false;
   count_places();
+  // Something to be left out: decodes, or a flood's prompts.
+  if (std::ranges::none_of(running_, [&](const Sequence* one) { return one->decoding() || !is_only_one(*one); })) return false;
   for (Sequence* sequence : running_) {
     if (!awaits_first_token(*sequence) || !is_only_one(*sequence)) continue;
     go_on_from_cache(*sequence);

@@ -98,7 +98,7 @@ struct StepPlan {
   int n_decodes = 0;   // items of running decodes
   int n_ahead = 0;     // rows of theirs beyond one each
   int n_guesses = 0;   // rows of guesses
-  bool first_tokens = false;   // decodes that run are left out
+  bool first_tokens = false;   // all else that runs is left out
 
   std::span<const Piece> pieces_of(const Item& item) const {
     return std::span(pieces).subspan(static_cast<size_t>(item.first_piece), static_cast<size_t>(item.n_pieces));

@@ -222,12 +222,34 @@ TEST(scheduler_gives_no_step_of_its_own_to_a_flood) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(10, 0), 1, 500);
   for (int i = 0; i < 10; ++i) bench.step();
-  for (int i = 0; i < 20; ++i) bench.add(prompt_of(200 + 7 * i, 1000 * i), 2, 1);
+  for (int i = 0; i < 20; ++i) bench.add(prompt_of(200 + 7 * i, 331 * i + 1), 2, 1);
   while (only(*bench.requests[18]).generated() == 0) {
     const StepPlan& plan = bench.step();
     CHECK(!plan.first_tokens);
     CHECK_EQ(plan.n_decodes, 1);
   }
+}
+
+// Nor does a flood of prompts keep a first token waiting for a whole step of its own, where nobody decodes.
+TEST(scheduler_computes_a_first_token_before_a_floods_prompts) {
+  Bench bench(1000, 64, 8);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(300, 331 * i + 1), 2, 1);
+  for (int i = 0; i < 6; ++i) CHECK(!bench.step().first_tokens);
+  bench.add(prompt_of(18, 9000), 1, 20);
+  const StepPlan& plan = bench.step();
+  CHECK(plan.first_tokens);
+  CHECK_EQ(plan.n_rows, 18);
+  CHECK_EQ(only(*bench.requests[6]).generated(), 1);
+  CHECK_EQ(bench.step().n_rows, 64);   // and on with all of them
+}
+
+// Two organizations with a prompt each hold nobody up.
+TEST(scheduler_computes_lone_prompts_together) {
+  Bench bench(1000, 64, 8);
+  bench.add(prompt_of(300, 0), 1, 5);
+  for (int i = 0; i < 2; ++i) bench.step();
+  bench.add(prompt_of(18, 1000), 2, 5);
+  CHECK(!bench.step().first_tokens);
 }
 
 // A prompt for the prefix cache alone has no first token that somebody waits for: it gets neither a step of its own nor
