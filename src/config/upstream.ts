@@ -31,7 +31,7 @@ export interface Upstream {
   /** What earlier thinking is sent back as. */
   readonly thinking_field: 'reasoning_content' | 'reasoning' | 'none';
   /** Forms that the servers hold answers to by themselves; others are checked here. */
-  readonly structured_outputs: 'json_schema' | 'json_object' | 'vllm' | 'llama-server' | 'none';
+  readonly structured_outputs: 'json_schema' | 'json_object' | 'vllm' | 'llama-server' | 'monolith' | 'none';
   /** What the cap of an answer is called. */
   readonly cap_field: 'max_tokens' | 'max_completion_tokens';
 }
@@ -69,7 +69,7 @@ export const upstreamSchema: z.ZodType<Upstream> = z.strictObject({
   images: z.boolean().optional(),
   thinking: z.enum(['reasoning_effort', 'enable_thinking', 'none']).optional(),
   thinking_field: z.enum(['reasoning_content', 'reasoning', 'none']).optional(),
-  structured_outputs: z.enum(['json_schema', 'json_object', 'vllm', 'llama-server', 'none']).optional(),
+  structured_outputs: z.enum(['json_schema', 'json_object', 'vllm', 'llama-server', 'monolith', 'none']).optional(),
   cap_field: z.enum(['max_tokens', 'max_completion_tokens']).optional(),
 }).superRefine((value, context) => {
   if ((value.url === undefined) === (value.servers === undefined)) {

@@ -148,7 +148,8 @@ export type GenerationEvent =
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }   // joined: JSON text of an object, or a beginning of it
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  | { type: 'finished'; choice: number; reason: EndReason; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings; counted?: Counted | undefined }
+  // `stopUnsaid`: a server elsewhere has not said whether a stop string ended it.
+  | { type: 'finished'; choice: number; reason: EndReason; stopUnsaid?: true; stopString: string | null; completionTokens: number; reasoningTokens: number; calls: number; timings: ChoiceTimings; counted?: Counted | undefined }
   | { type: 'failed'; code: 'queue_timeout' | 'engine_error' | 'shutdown'; message: string; retryAfterMs?: number | undefined }
   // Elsewhere, in words for the client.
   | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };

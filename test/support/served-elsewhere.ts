@@ -20,7 +20,7 @@ export function engineOf({ args = [], env = {} }: Start): Start {
 export function askingOf({ args = [], env = {} }: Start, api: UpstreamApi, server: { url: string; key: string; models: readonly { id: string; images: boolean }[] }): Start {
   const set = JSON.parse(env['MONOLITH_MODELS'] ?? '{}') as Record<string, object>;
   const upstreams = server.models.map(({ id, images }) => [id, {
-    ...set[id], upstream: { url: `${server.url}/v1`, api, key: server.key, images, ...(api === 'chat-completions' ? { structured_outputs: 'vllm' } : {}) },
+    ...set[id], upstream: { url: `${server.url}/v1`, api, key: server.key, images, ...(api === 'chat-completions' ? { structured_outputs: 'monolith' } : {}) },
   }]);
   return {
     args: [...chosen(args, (name) => name !== '--model'), ...server.models.flatMap(({ id }) => ['--model', `${id}=${server.url}/v1`])],

@@ -18,6 +18,9 @@ export interface AnswerFacts {
   /** Calls that may be told; further ones are dropped. */
   readonly maxCalls: number;
   readonly estimatedPrompt: number;
+  /** What each choice was told as its cap, and the context as far as it is known; null: none. */
+  readonly cap: number | null;
+  readonly context: number | null;
 }
 
 interface Choice {
@@ -34,7 +37,7 @@ interface Choice {
   arguments: string;
   /** The open call, and those behind it, are not told. */
   dropped: boolean;
-  end: { reason: EndReason; stopString: string | null } | null;
+  end: { reason: EndReason; stopString: string | null; stopUnsaid: boolean } | null;
 }
 
 export class AnswerEvents {
@@ -96,14 +99,14 @@ export class AnswerEvents {
     this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text, tokens: 1 });
   }
 
-  /** The last that is said of a choice. `natural`: the model ended it. */
-  ended(index: number, reason: EndReason, stopString: string | null = null): void {
+  /** The last that is said of a choice. `stopString`: which of them ended it; undefined: nothing is said of that. */
+  ended(index: number, reason: EndReason, stopString?: string | null): void {
     const choice = this.#running(index);
     const natural = reason === 'end_of_turn' || reason === 'tool_calls' || reason === 'stop_string';
     this.#begin();
     this.#closeCall(index, choice, natural);
     const told: EndReason = choice.malformed ? 'malformed_call' : natural && choice.complete > 0 ? 'tool_calls' : reason === 'tool_calls' ? 'end_of_turn' : reason;
-    choice.end = { reason: told, stopString: told === 'stop_string' ? stopString : null };
+    choice.end = { reason: told, stopString: told === 'stop_string' ? stopString ?? null : null, stopUnsaid: told === 'end_of_turn' && stopString === undefined };
   }
 
   /** What is told again takes the place of what was told before. */
@@ -138,12 +141,19 @@ export class AnswerEvents {
     const reasoning = shares(this.#choices.map((choice) => choice.reasoningCharacters), Math.min(total, totalReasoning));
     const prompt = promptTokens ?? this.facts.estimatedPrompt;
     const counted = { promptTokens: prompt, cachedTokens: Math.min(prompt, cachedTokens ?? 0), estimated: told === undefined || promptTokens === undefined };
+    const full = told !== undefined && promptTokens !== undefined && this.#isFull(promptTokens + told, told);
     const now = performance.now();
     const timings = { prefillMs: this.#firstAt - this.#sentAt, decodeMs: now - this.#firstAt };
     for (const [choice, { end, calls }] of this.#choices.entries()) {
-      const { reason, stopString } = end ?? { reason: 'end_of_turn', stopString: null };
-      this.emit({ type: 'finished', choice, reason, stopString, completionTokens: tokens[choice] ?? 0, reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0), calls, timings, counted });
+      const { reason, stopString, stopUnsaid } = end ?? { reason: 'end_of_turn', stopString: null, stopUnsaid: true };
+      this.emit({ type: 'finished', choice, reason: reason === 'max_tokens' && full ? 'context_full' : reason, stopString, ...(stopUnsaid ? { stopUnsaid } : {}), completionTokens: tokens[choice] ?? 0, reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0), calls, timings, counted });
     }
+  }
+
+  /** Most formats have one word for an answer that reached its cap and for one that reached the end of the context. */
+  #isFull(used: number, completion: number): boolean {
+    const { n, cap, context } = this.facts;
+    return n === 1 && context !== null && used >= context && (cap === null || completion < cap);
   }
 
   #running(index: number): Choice {

@@ -37,15 +37,15 @@ function problemOf(format: OutputFormat, text: string): string | null {
 }
 
 /**
- * Hands events on of a server that holds to the form. Most do not say whether it was a stop string that ended an answer: where
- * there are some, one that is not of the form was cut by one, nobody knows which.
+ * Hands events on of a server that holds to the form. Where there are stop strings, and it does not say whether one of them ended
+ * an answer, one that is not of the form was cut by one, nobody knows which.
  */
 export function heldTo({ format, stop }: Pick<GenerationRequest, 'format' | 'stop'>, onEvent: (event: GenerationEvent) => void): (event: GenerationEvent) => void {
   if (stop.length === 0 || format.type === 'text') return onEvent;
   const contents = new Map<number, string>();
   return (event) => {
     if (event.type === 'text' && event.section === 'content') contents.set(event.choice, (contents.get(event.choice) ?? '') + event.text);
-    const isCut = event.type === 'finished' && event.reason === 'end_of_turn' && formatProblem(format, contents.get(event.choice) ?? '') !== null;
+    const isCut = event.type === 'finished' && event.reason === 'end_of_turn' && event.stopUnsaid === true && formatProblem(format, contents.get(event.choice) ?? '') !== null;
     onEvent(isCut ? { ...event, reason: 'stop_string', stopString: null } : event);
   };
 }

@@ -15,7 +15,6 @@ import { imageNote } from '../image-note.js';
 import type { GenerationEvent, GenerationRequest, Message } from '../types.js';
 import { completions } from './apis/all.js';
 import type { Asked, Body, UpstreamApi } from './apis/api.js';
-import { isHeld } from './apis/chat-request.js';
 import { estimatedTokens } from './estimate.js';
 import { checkable, checked, heldTo } from './format-check.js';
 import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
@@ -70,10 +69,15 @@ export class UpstreamProvider implements Provider {
 
   /** What the operator has set, else the least that its servers have told. */
   get contextWindow(): number {
+    if (this.model.context_window === null) this.#learn();
+    return this.#knownContext ?? DEFAULT_CONTEXT;
+  }
+
+  /** Null: nobody has told it. */
+  get #knownContext(): number | null {
     if (this.model.context_window !== null) return this.model.context_window;
-    this.#learn();
     const told = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
-    return told.length === 0 ? DEFAULT_CONTEXT : Math.min(...told);
+    return told.length === 0 ? null : Math.min(...told);
   }
 
   get maxOutputTokens(): number {
@@ -106,10 +110,9 @@ export class UpstreamProvider implements Provider {
       return { api: chosen, body };
     };
     // What a format cannot say is refused before anything is counted.
-    for (const server of this.servers) api(server);
-    const held = isHeld(request.format, this.#upstream.structured_outputs);
+    const held = this.servers.map((server) => api(server).api.holds(request.format, this.#upstream.structured_outputs)).every(Boolean);
     if (!held) checkable(request.format);
-    const facts = { n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens };
+    const facts = { n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens, cap, context: this.#knownContext };
     return {
       promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),

@@ -76,6 +76,7 @@ interface CollectedChoice {
   logprobs: object[];
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
+  stop: string | null;          // which one ended it
 }
 
 /** Collects a whole answer. */
@@ -86,7 +87,7 @@ export class ChatCollector implements ChatEncoder {
 
   constructor(private readonly envelope: ChatEnvelope) {
     this.#order = new EventOrder(envelope.n);
-    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', calls: [], logprobs: [], ids: [], finish: null }));
+    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', calls: [], logprobs: [], ids: [], finish: null, stop: null }));
   }
 
   evaluation(event: EvaluationEvent): void {
@@ -113,6 +114,7 @@ export class ChatCollector implements ChatEncoder {
         break;
       case 'finished':
         choice.finish = finishReason(event);
+        choice.stop = event.stopString;
     }
   }
 
@@ -132,6 +134,7 @@ export class ChatCollector implements ChatEncoder {
         },
         logprobs: wantLogprobs ? { content: choice.logprobs, refusal: null } : null,
         finish_reason: choice.finish,
+        stop_reason: choice.stop,
         ...(promptIds === null ? {} : { token_ids: choice.ids }),
       })),
       usage: wireUsage(usage),
@@ -191,7 +194,7 @@ export class ChatStreamEncoder implements ChatEncoder {
       case 'call_finished':
         break;
       case 'finished':
-        this.send(`${head}{}${this.#end(choice, 'null', `"${finishReason(event)}"`)}`);
+        this.send(`${head}{}${this.#end(choice, 'null', `"${finishReason(event)}","stop_reason":${JSON.stringify(event.stopString)}`)}`);
     }
   }
 

@@ -43,6 +43,18 @@ t.test('the context that servers tell is published; what the operator has set co
   t.same(await windows(), { vllm: 40_960, llama: 8_192, both: 8_192, claude: 131_072, quiet: 131_072, set: 2_048 });
 });
 
+t.test('an answer that fills the context was ended by it, one that reached its cap by that', async (t) => {
+  const { say } = vllm;
+  t.teardown(() => { vllm.say = say; });
+  const endOf = async (model: string, cap: number, prompt: number, completion: number): Promise<unknown> => {
+    vllm.say = stream({ choices: [{ index: 0, delta: { content: 'Yes' }, finish_reason: 'length' }] }, { choices: [], usage: { prompt_tokens: prompt, completion_tokens: completion } }, '[DONE]');
+    return ((await (await gateway.post('/v1/messages', { model, max_tokens: cap, messages: [{ role: 'user', content: 'Go on.' }] })).json()) as { stop_reason: unknown }).stop_reason;
+  };
+  t.equal(await endOf('set', 1_000, 1_948, 100), 'model_context_window_exceeded');
+  t.equal(await endOf('set', 100, 1_948, 100), 'max_tokens');
+  t.equal(await endOf('set', 1_000, 1_900, 100), 'max_tokens', 'cut by something else');
+});
+
 const tools = [{ name: 'get', description: 'Gets it.', input_schema: { type: 'object', properties: {} } }];
 async function counted(model: string, more: object = {}): Promise<[tokens: number, estimate: string | null]> {
   const response = await gateway.post('/v1/messages/count_tokens', { model, messages: [{ role: 'user', content: 'How many are these?' }], ...more });

@@ -6,15 +6,18 @@ import { schemaProblem } from '../../../src/generation/upstream/schema-problem.j
 import { startGateway, startStandIn, stream } from '../../support/stand-in.js';
 
 const standIn = await startStandIn(stream());
-const kinds = ['json_schema', 'json_object', 'vllm', 'llama-server', 'none'] as const;
-const gateway = await startGateway(Object.fromEntries(kinds.map((kind) => [kind, { upstream: { url: standIn.url, structured_outputs: kind } }])));
+const kinds = ['json_schema', 'json_object', 'vllm', 'llama-server', 'monolith', 'none'] as const;
+const gateway = await startGateway({
+  ...Object.fromEntries(kinds.map((kind) => [kind, { upstream: { url: standIn.url, structured_outputs: kind } }])),
+  messages: { upstream: { url: standIn.url, api: 'messages' } },
+});
 t.teardown(async () => {
   await gateway.close();
   await standIn.close();
 });
 
 const schema = { type: 'object', properties: { city: { type: 'string', enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false };
-const forms = { schema: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } }, object: { type: 'json_object' }, choice: { type: 'choice', choices: ['yes', 'no'] }, regex: { type: 'regex', pattern: 'a+' }, grammar: { type: 'grammar', grammar: 'root ::= "a"' } };
+const forms = { loose: { type: 'json_schema', json_schema: { name: 'city', schema } }, schema: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } }, object: { type: 'json_object' }, choice: { type: 'choice', choices: ['yes', 'no'] }, regex: { type: 'regex', pattern: 'a+' }, grammar: { type: 'grammar', grammar: 'root ::= "a"' } };
 
 async function answer(model: string, form: keyof typeof forms, text: string, finish = 'stop'): Promise<{ status: number; body: any; header: string | null; sent: any }> {
   standIn.say = stream({ choices: [{ index: 0, delta: { content: text }, finish_reason: null }] }, { choices: [{ index: 0, delta: {}, finish_reason: finish }] }, '[DONE]');
@@ -23,12 +26,26 @@ async function answer(model: string, form: keyof typeof forms, text: string, fin
   return { status: response.status, body: await response.json(), header: response.headers.get('x-structured-output'), sent: standIn.heard[before]?.body };
 }
 
+t.test('the messages form knows schemas alone: of others nothing is taken for held', async (t) => {
+  const said = (text: string) => stream({ type: 'content_block_start', index: 0, content_block: { type: 'text', text } }, { type: 'message_delta', delta: { stop_reason: 'end_turn' } }, { type: 'message_stop' });
+  const ask = (form: keyof typeof forms) => gateway.post('/v1/chat/completions', { model: 'messages', messages: [{ role: 'user', content: 'Which?' }], response_format: forms[form] });
+  standIn.say = said('{"city":"Oslo"}');
+  t.equal((await ask('schema')).headers.get('x-structured-output'), null);
+  t.match(standIn.heard.at(-1)!.body, { output_config: { format: { schema } } });
+  t.equal((await ask('object')).headers.get('x-structured-output'), 'checked');
+  t.equal((await ask('regex')).status, 422);
+});
+
 t.test('what a server holds to is passed on', async (t) => {
   t.match(await answer('json_schema', 'schema', '{"city":"Oslo"}'), { status: 200, header: null, sent: { response_format: { type: 'json_schema', json_schema: { name: 'city', schema, strict: true } } } });
   t.match(await answer('json_object', 'object', '{}'), { status: 200, header: null, sent: { response_format: { type: 'json_object' } } });
   t.match(await answer('vllm', 'regex', 'aa'), { status: 200, header: null, sent: { structured_outputs: { regex: 'a+' } } });
   t.match(await answer('vllm', 'choice', 'yes'), { status: 200, header: null, sent: { structured_outputs: { choice: ['yes', 'no'] } } });
   t.match(await answer('llama-server', 'grammar', 'a'), { status: 200, header: null, sent: { grammar: 'root ::= "a"' } });
+  for (const [form, text] of [['regex', 'aa'], ['choice', 'yes'], ['grammar', 'a']] as const) {
+    t.match(await answer('monolith', form, text), { status: 200, header: null, sent: { response_format: forms[form] } });
+  }
+  t.match(await answer('json_schema', 'loose', '{}'), { sent: { response_format: { json_schema: { strict: false } } } }, 'strict or not as the client asks');
 });
 
 t.test('else it is checked, and said so', async (t) => {
@@ -44,6 +61,26 @@ t.test('else it is checked, and said so', async (t) => {
     t.notMatch(body.error.message, /Paris|more|maybe/, 'nothing of it is quoted');
   }
   t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'what was cut may end anywhere');
+});
+
+t.test('which stop string ended an answer is guessed only where nothing is said of it', async (t) => {
+  const endOf = async (model: string, ...said: (object | string)[]): Promise<unknown[]> => {
+    standIn.say = stream(...said);
+    const response = await gateway.post('/v1/messages', {
+      model, max_tokens: 50, messages: [{ role: 'user', content: 'Which?' }], stop_sequences: ['Os'], output_config: { format: { type: 'json_schema', schema } },
+    });
+    const { stop_reason: reason, stop_sequence: met } = await response.json() as { stop_reason?: string; stop_sequence?: string | null };
+    return reason === undefined ? [response.status] : [reason, met];
+  };
+  const chat = (more: object) => endOf('json_schema', { choices: [{ index: 0, delta: { content: '{"city":"' }, finish_reason: null }] }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop', ...more }] }, '[DONE]');
+  t.same(await chat({}), ['stop_sequence', null], 'nothing said');
+  t.same(await chat({ stop_reason: 'Os' }), ['stop_sequence', 'Os']);
+  t.same(await chat({ stop_reason: null }), [500], 'it ended by itself, and is not of the form');
+  t.same(await chat({ matched_stop: 'Os' }), ['stop_sequence', 'Os']);
+  t.same(await chat({ matched_stop: 151_645 }), [500], 'by a token');
+  const messages = (delta: object) => endOf('messages', { type: 'message_start', message: { usage: { input_tokens: 3 } } }, { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '{"city":"' } }, { type: 'message_delta', delta }, { type: 'message_stop' });
+  t.same(await messages({ stop_reason: 'end_turn', stop_sequence: null }), [500]);
+  t.same(await messages({ stop_reason: 'stop_sequence', stop_sequence: 'Os' }), ['stop_sequence', 'Os']);
 });
 
 t.test('what cannot be checked is refused by name', async (t) => {

@@ -19,3 +19,6 @@ redis://{{ .Release.Name }}-redis:6379
 {{ required "counters is needed: the Redis that the processes share" .Values.counters }}
 {{- end -}}
 {{- end }}
+{{- define "monolith.shared" -}}
+{{ include "monolith.state" . }} {{ include "monolith.counters" . }} {{ .Values.apiKey }}
+{{- end }}

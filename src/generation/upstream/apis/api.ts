@@ -1,6 +1,6 @@
 // What a wire format of servers elsewhere has to do: write a request, read an answer. Types, and what readers share.
 import type { Upstream } from '../../../config/upstream.js';
-import type { GenerationRequest } from '../../types.js';
+import type { GenerationRequest, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
 
@@ -21,6 +21,8 @@ export interface UpstreamApi {
   readonly path: string;
   /** Throws ApiError 422 for what the format cannot say. */
   body(asked: Asked): Body;
+  /** Whether an answer is held to the form by what the body says of it. */
+  holds(format: OutputFormat, held: Upstream['structured_outputs']): boolean;
   headers(key: string): Record<string, string>;
   reader(answer: AnswerEvents, fault: (error: unknown) => UpstreamFault): AnswerReader;
 }

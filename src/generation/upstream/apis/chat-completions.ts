@@ -4,10 +4,10 @@ import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
 import { bearer, listIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Json, type UpstreamApi } from './api.js';
 import { endOf, logprobOf, usageIn } from './chat-parts.js';
-import { chatBody } from './chat-request.js';
+import { chatBody, chatHolds } from './chat-request.js';
 
 export const chatCompletions: UpstreamApi = {
-  path: '/chat/completions', body: chatBody, headers: bearer,
+  path: '/chat/completions', body: chatBody, holds: chatHolds, headers: bearer,
   reader: (answer, fault) => new ChatReader(answer, fault),
 };
 
@@ -39,7 +39,7 @@ class ChatReader implements AnswerReader {
       const index = placeIn(choice['index']);
       this.#content(index, objectIn(choice[holder]), choice);
       if (choice['finish_reason'] == null) continue;
-      const { reason, stopString } = endOf(choice['finish_reason'], choice['stop_reason'] ?? choice['matched_stop'], this.answer.stop);
+      const { reason, stopString } = endOf(choice, this.answer.stop);
       this.answer.ended(index, reason, stopString);
     }
   }

@@ -35,13 +35,19 @@ export function usageIn(value: unknown): ToldUsage {
   };
 }
 
-/** `stop_reason`: vLLM's and SGLang's name of the stop string (or token) that was met. */
-export function endOf(reason: unknown, met: unknown, stop: readonly string[]): { reason: EndReason; stopString: string | null } {
-  switch (reason) {
-    case 'stop': case 'eos': return typeof met === 'string' && stop.includes(met) ? { reason: 'stop_string', stopString: met } : { reason: 'end_of_turn', stopString: null };
-    case 'tool_calls': case 'function_call': return { reason: 'tool_calls', stopString: null };
-    case 'length': case 'content_filter': return { reason: 'max_tokens', stopString: null };
-    case 'repetition': return { reason: 'repetition', stopString: null };
+/**
+ * How a choice ended. vLLM and Monolith say in `stop_reason`, SGLang in `matched_stop`, which stop string or token it was, or null;
+ * of a server with neither `stopString` is undefined: it may have been one.
+ */
+export function endOf(choice: Json, stop: readonly string[]): { reason: EndReason; stopString?: string | null } {
+  const met = choice['stop_reason'] === undefined ? choice['matched_stop'] : choice['stop_reason'];
+  switch (choice['finish_reason']) {
+    case 'stop': case 'eos':
+      if (met === undefined) return { reason: 'end_of_turn' };
+      return typeof met === 'string' && stop.includes(met) ? { reason: 'stop_string', stopString: met } : { reason: 'end_of_turn', stopString: null };
+    case 'tool_calls': case 'function_call': return { reason: 'tool_calls' };
+    case 'length': case 'content_filter': return { reason: 'max_tokens' };
+    case 'repetition': return { reason: 'repetition' };
     default: throw notUnderstood('with an end of no known reason');
   }
 }

@@ -42,15 +42,18 @@ export function formatFields(format: OutputFormat, held: Upstream['structured_ou
     case 'json_schema':
       if (held === 'none') return {};
       if (held === 'json_object') return { response_format: { type: 'json_object' } };
-      return { response_format: { type: 'json_schema', json_schema: { name: format.name ?? 'answer', schema: format.schema, strict: true } } };
-    case 'regex': return held === 'vllm' ? { structured_outputs: { regex: format.pattern } } : {};
-    case 'choice': return held === 'vllm' ? { structured_outputs: { choice: format.choices } } : {};
-    case 'grammar': return held === 'vllm' ? { structured_outputs: { grammar: format.grammar } } : held === 'llama-server' ? { grammar: format.grammar } : {};
+      return { response_format: { type: 'json_schema', json_schema: { name: format.name ?? 'answer', schema: format.schema, strict: format.strict } } };
+    case 'regex': return held === 'vllm' ? { structured_outputs: { regex: format.pattern } } : held === 'monolith' ? { response_format: { type: 'regex', pattern: format.pattern } } : {};
+    case 'choice': return held === 'vllm' ? { structured_outputs: { choice: format.choices } } : held === 'monolith' ? { response_format: { type: 'choice', choices: format.choices } } : {};
+    case 'grammar':
+      if (held === 'vllm') return { structured_outputs: { grammar: format.grammar } };
+      if (held === 'monolith') return { response_format: { type: 'grammar', grammar: format.grammar } };
+      return held === 'llama-server' ? { grammar: format.grammar } : {};
   }
 }
 
-/** Whether the server holds an answer to the form by itself. */
-export function isHeld(format: OutputFormat, held: Upstream['structured_outputs']): boolean {
+/** Whether a server asked in the chat completions form holds an answer to the form by itself. */
+export function chatHolds(format: OutputFormat, held: Upstream['structured_outputs']): boolean {
   if (format.type === 'text') return true;
   const fields = formatFields(format, held);
   return format.type === 'json_schema' && held === 'json_object' ? false : Object.keys(fields).length > 0;

@@ -8,7 +8,7 @@ import { bearer, given, listIn, numberIn, objectIn, parsed, placeIn, textIn, typ
 import { endOf, refuseOwnArithmetic, samplingFields, usageIn } from './chat-parts.js';
 
 export const completions: UpstreamApi = {
-  path: '/completions', body, headers: bearer,
+  path: '/completions', body, holds: ({ type }) => type === 'text', headers: bearer,
   reader: (answer, fault) => new CompletionReader(answer, fault),
 };
 
@@ -54,7 +54,7 @@ class CompletionReader implements AnswerReader {
       const index = placeIn(choice['index']);
       this.answer.text(index, 'content', textIn(choice['text']), logprobsIn(choice['logprobs']));
       if (choice['finish_reason'] == null) continue;
-      const { reason, stopString } = endOf(choice['finish_reason'], choice['stop_reason'] ?? choice['matched_stop'], this.answer.stop);
+      const { reason, stopString } = endOf(choice, this.answer.stop);
       this.answer.ended(index, reason, stopString);
     }
   }

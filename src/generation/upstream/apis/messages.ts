@@ -1,6 +1,6 @@
 // Servers of the messages form: requests to them and their answers, streamed or whole. Event-loop thread only.
 import { apiError } from '../../../errors.js';
-import type { Content, GenerationRequest, Message, ReasoningEffort } from '../../types.js';
+import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
 import { given, listIn, numberIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
@@ -8,7 +8,7 @@ import { imageData } from './chat-request.js';
 import { refuseOwnArithmetic } from './chat-parts.js';
 
 export const messages: UpstreamApi = {
-  path: '/messages', body, headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
+  path: '/messages', body, holds, headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
   reader: (answer, fault) => new MessagesReader(answer, fault),
 };
 
@@ -33,11 +33,16 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
     stop_sequences: stop.length === 0 ? undefined : stop,
     thinking,
     ...(tools.length === 0 ? {} : { tools: toolsOf(request), tool_choice: choiceOf(request) }),
-    output_config: request.format.type === 'json_schema' && upstream.structured_outputs === 'json_schema' ? { format: { type: 'json_schema', schema: request.format.schema } } : undefined,
+    output_config: request.format.type === 'json_schema' && holds(request.format, upstream.structured_outputs) ? { format: { type: 'json_schema', schema: request.format.schema } } : undefined,
   });
 }
 
 const DEFAULT_CAP = 8_192;
+
+/** The form knows schemas alone. */
+function holds({ type }: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
+  return type === 'text' || (type === 'json_schema' && held !== 'none' && held !== 'json_object');
+}
 
 function thinkingOf({ effort, reasoningBudget, toolChoice }: GenerationRequest, max: number): { type: 'enabled' | 'disabled'; budget_tokens?: number } | undefined {
   if (effort === null && reasoningBudget === null) return undefined;
@@ -178,7 +183,7 @@ class MessagesReader implements AnswerReader {
 
   #ended(reason: unknown, met: unknown): void {
     switch (reason) {
-      case 'end_turn': case 'pause_turn': return this.answer.ended(0, 'end_of_turn');
+      case 'end_turn': case 'pause_turn': return this.answer.ended(0, 'end_of_turn', null);
       case 'tool_use': return this.answer.ended(0, 'tool_calls');
       case 'stop_sequence': return this.answer.ended(0, 'stop_string', textIn(met));
       case 'max_tokens': case 'refusal': return this.answer.ended(0, 'max_tokens');

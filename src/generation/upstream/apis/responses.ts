@@ -9,7 +9,7 @@ import { imageData, LEVELS } from './chat-request.js';
 import { logprobOf, refuseOwnArithmetic } from './chat-parts.js';
 
 export const responses: UpstreamApi = {
-  path: '/responses', body, headers: bearer,
+  path: '/responses', body, holds, headers: bearer,
   reader: (answer, fault) => new ResponsesReader(answer, fault),
 };
 
@@ -28,10 +28,14 @@ function body({ request, cap, upstream }: Asked): Body {
   });
 }
 
+function holds(format: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
+  return format.type === 'text' || (formatOf(format, held) !== undefined && !(format.type === 'json_schema' && held === 'json_object'));
+}
+
 function formatOf(format: OutputFormat, held: Asked['upstream']['structured_outputs']): object | undefined {
   if (held === 'none' || (format.type !== 'json_object' && format.type !== 'json_schema')) return undefined;
   if (format.type === 'json_object' || held === 'json_object') return { format: { type: 'json_object' } };
-  return { format: { type: 'json_schema', name: format.name ?? 'answer', schema: format.schema, strict: true } };
+  return { format: { type: 'json_schema', name: format.name ?? 'answer', schema: format.schema, strict: format.strict } };
 }
 
 function toolFields({ tools, toolChoice: { mode, allowed }, parallelToolCalls }: GenerationRequest): Body {
