@@ -53,7 +53,7 @@ export function giveUp({ index, admission, ledger, held, bus, failUnfinished, lo
     try {
       await failUnfinished(async (organizationId, id) => {
         const asked = others();
-        const claims = await bus.ask('response.running', { organizationId, id }, CLAIM_MS);
+        const claims = await bus.ask('response.running', { organizationId, id, foreground: false }, CLAIM_MS);
         const isKnown = claims.includes(true) || claims.length >= asked;
         isSure &&= isKnown;
         return claims.includes(true) || !isKnown;   // who does not answer may be the one

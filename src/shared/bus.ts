@@ -20,8 +20,8 @@ export interface BusTopics {
   'tuning.stop': { message: { id: string }; answer: void };
   /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
   'response.cancel': { message: { id: string }; answer: boolean };
-  /** Whether the response is being generated on the asked thread. */
-  'response.running': { message: { organizationId: string; id: string }; answer: boolean };
+  /** Whether the response is being generated on the asked thread; `foreground`: by a client that waits for it. */
+  'response.running': { message: { organizationId: string; id: string; foreground: boolean }; answer: boolean };
   /** New events of a background response are in its log; `ended`: these were the last, `end` the very last. */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
   /** The data folder's database takes no writes any more (src/storage/lmdb-writes.ts): no thread acknowledges one from here on. */

@@ -1,4 +1,4 @@
-// What a full disk does to background responses, told step by step over the simulated service (docs/simulation.md): minutes of
+// What a full disk and the end of its time do to background responses, told step by step over the simulated service (docs/simulation.md): minutes of
 // its clock, none of ours.
 import t from 'tap';
 import { Scenario } from './service/scenario.js';
@@ -104,4 +104,15 @@ t.test('the disk fills while lost responses are ended: each is counted once', as
   t.equal(new Set(scenario.told.map(({ requestId }) => requestId)).size, 3);
   t.equal(scenario.told.length, 3);
   t.equal(scenario.usage().length, 6);
+});
+
+t.test('a background response whose time is over while another thread generates it is unknown to who cancels it', async (t) => {
+  const scenario = await Scenario.begin(2);
+  const id = idOf(await scenario.generate(1, 1_000, 100));
+  await scenario.pass(1_000);
+  scenario.leap(31 * 86_400_000);
+  for (const thread of [1, 2]) {
+    const { status, code } = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    t.same([status, code], [404, 'response_not_found'], `asked of thread ${thread}`);
+  }
 });

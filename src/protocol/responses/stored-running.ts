@@ -8,7 +8,7 @@ export class RunningResponses {
   readonly #organizations = new Map<string, string>();   // by response id
 
   constructor(private readonly bus: ThreadBus = new LocalBus(), background: { find(id: string): { queued: Pick<ResponseRecord, 'organizationId'> } | null } = { find: () => null }) {
-    bus.on('response.running', ({ organizationId, id }) => this.has(organizationId, id) || background.find(id)?.queued.organizationId === organizationId);
+    bus.on('response.running', ({ organizationId, id, foreground }) => this.has(organizationId, id) || (!foreground && background.find(id)?.queued.organizationId === organizationId));
   }
 
   /** Until `ended` resolves. */
@@ -22,8 +22,8 @@ export class RunningResponses {
     return this.#organizations.get(id) === organizationId;
   }
 
-  /** On another thread. */
+  /** On another thread. A background response is none: one that cannot be read and still runs there is over for its clients. */
   async elsewhere(organizationId: string, id: string): Promise<boolean> {
-    return (await this.bus.ask('response.running', { organizationId, id })).includes(true);
+    return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);
   }
 }

@@ -104,6 +104,11 @@ export class Scenario {
     return time.pass(ms * MS);
   }
 
+  /** The calendar's clock alone. */
+  leap(ms: number): void {
+    time.leapWall(ms);
+  }
+
   as<T>(thread: number, work: () => T | Promise<T>): Promise<T> {
     return time.as(this.thread(thread).owner, work);
   }
