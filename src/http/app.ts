@@ -396,15 +396,21 @@ export class HttpServer {
 function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Turn {
   const slice: Turn = () => {
     if (exchange.aborted) return undefined;
-    return exchange.charged(exchange.bodyBytes, () => {
-      for (const end = performance.now() + SLICE_MS; performance.now() < end;) {
-        if (work.next().done !== true) continue;
-        return () => {
-          if (!exchange.aborted) exchange.charged(exchange.bodyBytes, serve);
-        };
-      }
-      return slice;
-    });
+    try {
+      return exchange.charged(exchange.bodyBytes, () => {
+        for (const end = performance.now() + SLICE_MS; performance.now() < end;) {
+          if (work.next().done !== true) continue;
+          return () => {
+            if (!exchange.aborted) exchange.charged(exchange.bodyBytes, serve);
+          };
+        }
+        return slice;
+      });
+    } catch (error) {
+      exchange.body = undefined;
+      exchange.fail(error);
+      return undefined;
+    }
   };
   return slice;
 }

@@ -97,6 +97,24 @@ t.test('a large body is gone through in slices before it is served, and no longe
   t.equal(served, 2);
 });
 
+t.test('what fails in a slice is told, and the next body has its turn', async (t) => {
+  const route: Route = {
+    method: 'POST', path: '/v1/failing', scope: 'inference',
+    * ahead() {
+      yield;
+      throw new Error('inside');
+    },
+    serve: (exchange) => exchange.json(200, {}),
+  };
+  const server = await startRoutes([...echoRoutes, route]);
+  t.teardown(() => server.close());
+  const large = JSON.stringify({ a: 'x'.repeat(200_000) });
+  const failed = await server.post('/v1/failing', large);
+  t.equal(failed.status, 500);
+  t.equal((await errorOf(failed)).code, 'internal_error');
+  t.equal((await server.post('/v1/chat/completions', large)).status, 200);
+});
+
 t.test('bodies on a server', async (t) => {
   let held: Exchange | undefined;
   let seen: unknown;
