@@ -75,9 +75,10 @@ t.test('several processes, one Redis', { skip: withoutRedis }, async (t) => {
     const began = performance.now();
     t.match(await told(third, { ...order, rounds: 1 }), { admitted: 0 }, 'not at once');
     let admitted = 0;
-    while (admitted === 0 && performance.now() - began < 30_000) ({ admitted } = await told(third, { ...order, rounds: 1 }));
+    // Each place has a lease of its own: they end as they were taken, one shortly after the other.
+    while (admitted < 5 && performance.now() - began < 30_000) admitted += (await told(third, { ...order, rounds: 1 })).admitted;
     t.ok(performance.now() - began < 1_500 + 1_000, `after ${Math.round(performance.now() - began)} ms`);
-    t.match(await told(third, { ...order, rounds: 10 }), { admitted: 4 }, 'the five of the killed one, and no more');
+    t.match(await told(third, { ...order, rounds: 10 }), { admitted: 0 }, 'the five of the killed one, and no more');
   });
 
   await t.test('every key ends by itself', async (t) => {
