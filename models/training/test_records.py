@@ -50,6 +50,15 @@ class Wordings(unittest.TestCase):
         self.assertIn("what is teh name of it", [t.lower().rstrip("?") for t in found])
         self.assertGreaterEqual(len(phrases.SYSTEM_PROMPTS), 50)
 
+    def test_a_hasty_slip_is_one_and_comes_in_many_kinds(self):
+        r = random.Random(2)
+        found = {phrases.hasty(r, "good day bot") for _ in range(4000)}
+        self.assertLessEqual({"good dayy bot", "goodday bot", "goo day bot", "gpod day bot", "good daybot", "god day bot", "good day botttt"}, found)
+        self.assertNotIn("", found)
+        for text in found:
+            self.assertLessEqual(abs(len(text) - 12), 4, text)
+        self.assertEqual(phrases.hasty(r, "?"), "?")
+
 
 class Conversations(unittest.TestCase):
     def test_turns_alternate_and_none_is_empty_or_holds_a_marker(self):
@@ -68,7 +77,7 @@ class Conversations(unittest.TestCase):
         for name in intents.INTENTS:
             ask, said = conversation.intent(random.Random(3), "tycho-1.0", name)
             self.assertIn(said, [text.replace("{me}", "tycho-1.0") for text in intents.INTENTS[name][1]])
-        known = {text.replace("{me}", "hal-1.0"): name for name, (_, answers) in intents.INTENTS.items() for text in answers}
+        known = {text.replace("{me}", "hal-1.0"): name for name, (_, answers) in intents.INTENTS.items() for text in intents.SEEN.get(name, answers)}
         for record in talks(30_000, "hal-1.0"):
             names.add(known.get(record["messages"][1]["content"]))
         self.assertGreaterEqual(len(names), len(set(known.values())) - 1)
@@ -82,6 +91,16 @@ class Conversations(unittest.TestCase):
                     self.assertFalse([other for other in others if other in text], text)
             for intent in ("who are you", "your name", "which model", "are you chatgpt"):
                 self.assertIn(name, conversation.intent(random.Random(4), name, intent)[1])
+
+    def test_only_the_model_that_sees_says_that_it_does(self):
+        for name in MODELS:
+            said = {conversation.intent(random.Random(seed), name, "look at picture")[1] for seed in range(50)}
+            for text in said:
+                self.assertEqual("see only simple pictures" in text or "I see no picture here" in text, name == "hal-1.0", text)
+        for record in talks(8000, "hal-1.0"):
+            for message in record["messages"]:
+                if message["role"] == "assistant" and not message["content"].startswith("You said:"):
+                    self.assertNotRegex(message["content"], r"cannot see (pictures|images)|only read text|, see pictures")
 
     def test_what_was_told_is_remembered(self):
         r = random.Random(5)

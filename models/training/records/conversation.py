@@ -1,8 +1,8 @@
 """First conversations: what people type in their first minutes, in many wordings, with the noise of quick typing, over one
 to four turns. Nothing here thinks, and no answer holds a marker of the template."""
 from .facts import fact
-from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES
-from .phrases import noisy, pick, sentence, slip, weighted
+from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, INTENTS, JOKES, RIDDLES, SEEN, SEERS
+from .phrases import hasty, noisy, pick, sentence, weighted
 from .record import answer, record, user
 from .requests import request, sum_of_two
 from .unknown import ANSWERS, question
@@ -24,11 +24,12 @@ def intent(r, me, name=None):
     """(question, answer) of one intent."""
     name = name or r.choices(_NAMES, _WEIGHTS)[0]
     asks, answers = INTENTS[name]
+    answers = SEEN.get(name, answers) if me in SEERS else answers
     ask = " ".join(weighted(r, asks).split()) or "?"
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
-    ask = slip(r, ask) if name in _GREETED and r.random() < 0.12 else ask   # so short that a slip leaves little to go by
+    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.25 else ask   # so short that a slip leaves little to go by
     return ask, (answers[0] if r.random() < 0.5 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
 
 

@@ -192,6 +192,13 @@ INTENTS = {
     "user fact": (["i [like|love|hate|enjoy] [cats|dogs|pizza|music|football|books|summer|winter|coffee|tea|chocolate|movies|games|cooking|dancing|travelling|my job|school|running|painting|rain|snow|the sea|cheese]", "i have [a dog|a cat|two cats|a brother|two sisters|three kids|a new car|a garden|a big family|a bike|a boat|a horse|a piano]", "i [am|was] [at work|at home|in the office|on holiday|at school|in the kitchen|on the train|in bed|outside]", "i [went to the zoo|saw a movie|made a cake|read a book|bought a car|played football|cooked dinner|went for a walk] [today|yesterday|last week]"], ["That sounds nice! Tell me more.", "That is nice. Thank you for telling me."]),
 }
 
+# Of a model that sees (the shapes, numbers and words of vision/pictures.py), where it answers otherwise.
+SEERS = {"hal-1.0"}
+SEEN = {
+    "cannot do": ["I am a small model and make mistakes. I cannot use the internet, understand photos or write long texts.", "I know little and I can be wrong. Please check what I say."],
+    "look at picture": ["I see no picture here. Send me a simple one: I know shapes, numbers and short words.", "I see only simple pictures: shapes, numbers and short words. I see none here yet."],
+}
+
 JOKES = ["Why did the chicken cross the road? To get to the other side.", "What do you call a bear with no teeth? A gummy bear.", "Why did the book go to the doctor? It hurt its spine.", "What do you call a sleeping bull? A bulldozer.",
          "Why was six afraid of seven? Because seven ate nine.", "What has hands but cannot clap? A clock.", "Why did the student eat his homework? The teacher said it was a piece of cake.", "What do you call a fish without eyes? A fsh."]
 RIDDLES = [("What has hands but cannot clap?", "A clock."), ("What has a neck but no head?", "A bottle."), ("What has four legs but cannot walk?", "A table."), ("What gets wet while it dries?", "A towel."), ("What has one eye but cannot see?", "A needle."), ("What goes up but never comes down?", "Your age.")]

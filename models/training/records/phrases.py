@@ -58,6 +58,28 @@ def slip(r, text):
     return r.choice([text[:at] + text[at + 1] + text[at] + text[at + 2:], text[:at] + text[at + 1:], text[:at] + text[at] + text[at:]])
 
 
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_BESIDE = {key: [row[i] for i in (at - 1, at + 1) if 0 <= i < len(row)] for row in _KEYS for at, key in enumerate(row)}
+
+
+def hasty(r, text):
+    """One slip as in words everybody knows: those of `slip`, and a last letter left out or drawn out ("goodby", "heyyy"), the key beside, a space left out."""
+    places = [m for m in re.finditer(r"[a-zA-Z]{2,}", text)]
+    style = r.random()
+    if not places or style < 0.4:
+        return slip(r, text)
+    word = r.choice(places)
+    a, b = word.span()
+    if style < 0.55 and b - a > 3:
+        return text[:b - 1] + text[b:]
+    if style < 0.75:
+        return text[:b] + text[b - 1] * r.randint(1, 4) + text[b:]
+    if style < 0.9 and b - a > 3:
+        at = r.randrange(a + 1, b)
+        return text[:at] + r.choice(_BESIDE[text[at].lower()]) + text[at + 1:]
+    return text[:b] + text[b + 1:] if text[b:b + 1] == " " and text[b + 1:] else slip(r, text)
+
+
 # as people write on a phone
 SHORT = {"you": "u", "are": "r", "your": "ur", "please": "pls", "thanks": "thx", "what": "wat", "because": "cuz", "people": "ppl", "the": "teh", "why": "y", "okay": "k", "and": "n", "know": "kno", "something": "smth", "about": "abt", "tell": "tel", "hello": "helo", "with": "w", "doing": "doin", "going": "goin"}
 _SHORT = re.compile(rf"\b({'|'.join(SHORT)})\b")
