@@ -116,3 +116,15 @@ t.test('a background response whose time is over while another thread generates 
     t.same([status, code], [404, 'response_not_found'], `asked of thread ${thread}`);
   }
 });
+
+t.test('cancelled on another thread, and its time is over before that is stored', async (t) => {
+  const scenario = await Scenario.begin(2);
+  const id = idOf(await scenario.generate(1, 1_000, 100));
+  await scenario.pass(1_000);
+  scenario.disk.slowUs = 1_000_000;
+  const cancel = await scenario.ask(2, 'POST', '/v1/responses/:id/cancel', id);
+  t.equal(cancel.over, false);
+  scenario.leap(31 * 86_400_000);
+  await scenario.pass(20_000);
+  t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'not 200 with what it was before');
+});

@@ -279,27 +279,33 @@ bool JsonDocument::equal(JsonId a, JsonId b) const {
   }
 }
 
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      const char* digits = "0123456789abcdef";
+      out += "\\u00";
+      out += digits[c >> 4 & 15];
+      out += digits[c & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}  // namespace
+
 std::string JsonDocument::write(JsonId id) const {
   switch (kind(id)) {
     case Kind::kNull: return "null";
     case Kind::kTrue: return "true";
     case Kind::kFalse: return "false";
     case Kind::kNumber: return text(id);
-    case Kind::kString: {
-      std::string out = "\"";
-      for (const char c : text(id)) {
-        if (c == '"' || c == '\\') out += '\\';
-        if (static_cast<unsigned char>(c) < 0x20) {
-          const char* digits = "0123456789abcdef";
-          out += "\\u00";
-          out += digits[c >> 4 & 15];
-          out += digits[c & 15];
-        } else {
-          out += c;
-        }
-      }
-      return out + '"';
-    }
+    case Kind::kString: return quoted(text(id));
     case Kind::kArray: {
       std::string out = "[";
       for (const JsonId item : items(id)) out += (out.size() > 1 ? "," : "") + write(item);
@@ -309,9 +315,7 @@ std::string JsonDocument::write(JsonId id) const {
       std::string out = "{";
       for (const Member& member : members(id)) {
         if (out.size() > 1) out += ',';
-        out += '"';
-        out += member.first;
-        out += "\":" + write(member.second);
+        out += quoted(member.first) + ':' + write(member.second);
       }
       return out + '}';
     }

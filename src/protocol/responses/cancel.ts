@@ -7,14 +7,13 @@ export function notCancellable(): ApiError {
   return apiError('response_not_cancellable', 'Only background responses can be cancelled; any other ends when its connection is closed.', 'response_id');
 }
 
-/** The response as it ended, now or before. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
-export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: StoredResponse): Promise<StoredResponse> {
+/** The response as it ended, now or before; null if its time was over meanwhile, or it was deleted. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
+export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: StoredResponse): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
   const run = background.find(record.id);
   if (run !== null) return run.cancel();
   const stopped = await background.cancel(record.id);
   const now = await responses.get(record.organizationId, record.id);
-  if (!stopped && (now === null || isUnfinished(now.status))) throw notCancellable();
-  if (now !== null && isUnfinished(now.status)) throw endNotStored();
-  return now ?? record;
+  if (now === null || !isUnfinished(now.status)) return now;
+  throw stopped ? endNotStored() : notCancellable();
 }

@@ -43,7 +43,8 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
         const { identity: { organizationId }, params: { id = '' } } = exchange;
         if (running.has(organizationId, id)) throw notCancellable();
         if (await responses.head(organizationId, id) === null && isResponseId(id) && await running.elsewhere(organizationId, id)) throw notCancellable();
-        exchange.json(200, (await cancelResponse(responses, background, found(exchange, await responses.get(...idOf(exchange))))).resource);
+        const record = found(exchange, await responses.get(...idOf(exchange)));
+        exchange.json(200, found(exchange, await cancelResponse(responses, background, record)).resource);
       },
     },
     {
