@@ -16,11 +16,16 @@ const HEADER = 24;
 const NODE = 8;
 const TREE = 48;
 const META = 144;                       // what of a meta page is read, behind its header
+// Where in that: two trees, whose first fields hold the size of pages and flags of the file.
+const FREE = 24, MAIN = 72, LAST_PAGE = 120, TRANSACTION = 128, BOOT = 136;
+const ROOT = 40;                        // in a tree
 const MAGIC = 0xbeef_c0de;
 const VERSION = 2;
 const IS = { branch: 0x01, leaf: 0x02, overflow: 0x04, meta: 0x08 } as const;
 const NODE_IS = { big: 0x01, tree: 0x02 } as const;
 const NONE = Infinity;                  // the root of an empty tree: all bits set
+const PAGE = 4096;                      // of a new file
+const INTEGER_KEYS = 0x08;              // of the tree of free pages
 const DEEPEST = 32;                     // LMDB's own bound
 /** A file that is being written may be looked at while its newest transaction changes. */
 const LOOKS = 5;
@@ -65,6 +70,25 @@ export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));
 }
 
+/** The two pages of a file with nothing in it, as the library writes them. `mapBytes`: up to which it may grow. */
+export function emptyDatabase(mapBytes: number): Buffer {
+  const file = Buffer.alloc(2 * PAGE);
+  for (const number of [0, 1]) {
+    const page = file.subarray(number * PAGE, (number + 1) * PAGE);
+    page.writeBigUInt64LE(BigInt(number), 0);
+    page.writeUInt16LE(IS.meta, 18);
+    const body = page.subarray(HEADER);
+    body.writeUInt32LE(MAGIC, 0);
+    body.writeUInt32LE(VERSION, 4);
+    body.writeBigUInt64LE(BigInt(mapBytes), 16);
+    body.writeUInt32LE(PAGE, FREE);
+    body.writeUInt16LE(INTEGER_KEYS, FREE + 4);
+    for (const tree of [FREE, MAIN]) body.fill(0xff, tree + ROOT, tree + ROOT + 8);
+    body.writeBigUInt64LE(1n, LAST_PAGE);
+  }
+  return file;
+}
+
 function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
   const descriptor = openSync(path, 'r');
   try {
@@ -75,7 +99,7 @@ function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
 }
 
 class DatabaseFile {
-  private pageSize = 4096;
+  private pageSize = PAGE;
 
   constructor(private readonly descriptor: number) {}
 
@@ -113,7 +137,7 @@ class DatabaseFile {
     const second = this.meta(first.pageSize, 1);
     if (second.pageSize !== first.pageSize) throw new DamagedFile('contradicts itself about the size of its pages');
     const newest = first.transaction >= second.transaction ? first : second;
-    if (u64(third, 128) > newest.transaction || (u64(third, 128) > first.transaction && third.readUInt32LE(24) !== first.pageSize)) {
+    if (u64(third, TRANSACTION) > newest.transaction || (u64(third, TRANSACTION) > first.transaction && third.readUInt32LE(FREE) !== first.pageSize)) {
       throw new DamagedFile('is damaged in its first page');
     }
     const boot = bootId();
@@ -206,9 +230,9 @@ class DatabaseFile {
     }
     const version = body.readUInt32LE(4) & 0xffff;
     if (version !== VERSION) throw new DamagedFile(`has the format version ${version}; this release reads ${VERSION}`);
-    const pageSize = body.readUInt32LE(24);
+    const pageSize = body.readUInt32LE(FREE);
     if (pageSize < 512 || pageSize > 32_768 || (pageSize & (pageSize - 1)) !== 0) throw new DamagedFile(`is damaged: it says its pages have ${pageSize} bytes`);
-    const lastPage = u64(body, 120);
+    const lastPage = u64(body, LAST_PAGE);
     if (lastPage < 1 || lastPage * pageSize > Number.MAX_SAFE_INTEGER / 2) throw new DamagedFile('is damaged: it says it ends where it cannot');
     return metaAt(body);
   }
@@ -260,7 +284,7 @@ class Seen {
 }
 
 function treeAt(bytes: Buffer, at: number): Tree {
-  return { depth: bytes.readUInt16LE(at + 6), entries: u64(bytes, at + 32), root: u64(bytes, at + 40) };
+  return { depth: bytes.readUInt16LE(at + 6), entries: u64(bytes, at + 32), root: u64(bytes, at + ROOT) };
 }
 
 /** Beyond what is exact: Infinity. */
@@ -273,8 +297,8 @@ const UNFLUSHED = 0x1000;
 
 function metaAt(body: Buffer): Meta {
   return {
-    pageSize: body.readUInt32LE(24), free: treeAt(body, 24), main: treeAt(body, 72), lastPage: u64(body, 120), transaction: u64(body, 128),
-    flushed: (body.readUInt16LE(28) & UNFLUSHED) === 0, boot: body.readBigInt64LE(136),
+    pageSize: body.readUInt32LE(FREE), free: treeAt(body, FREE), main: treeAt(body, MAIN), lastPage: u64(body, LAST_PAGE), transaction: u64(body, TRANSACTION),
+    flushed: (body.readUInt16LE(FREE + 4) & UNFLUSHED) === 0, boot: body.readBigInt64LE(BOOT),
   };
 }
 

@@ -46,7 +46,7 @@ export const databasePath = (dataDir: string): string => join(dataDir, 'db', 'da
 
 /** Opens or creates the database in `dataDir`. Throws StorageError. */
 export async function openStore(dataDir: string): Promise<OpenedStore> {
-  const root = await openEnvironment(dataDir);
+  const root = openEnvironment(dataDir);
   let store: LmdbStore;
   try {
     store = new LmdbStore(root);
@@ -64,9 +64,9 @@ export async function openStore(dataDir: string): Promise<OpenedStore> {
 }
 
 /** LMDB's own handle; tables are neither made nor brought up to date. Throws StorageError. */
-async function openEnvironment(dataDir: string): Promise<RootDatabase> {
+function openEnvironment(dataDir: string): RootDatabase {
+  makeDatabase(dataDir);
   try {
-    await makeDatabase(dataDir);
     checkHead(databasePath(dataDir));
     return open({ path: join(dataDir, 'db'), ...OPTIONS });
   } catch (error) {
@@ -74,11 +74,15 @@ async function openEnvironment(dataDir: string): Promise<RootDatabase> {
   }
 }
 
-/** Has the file be there, with no table in it yet, if it is not. Throws what the file system and LMDB say. */
-export async function makeDatabase(dataDir: string): Promise<void> {
-  mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
-  if (!existsSync(databasePath(dataDir)) || !existsSync(join(dataDir, 'db', 'lock.mdb'))) probe(join(dataDir, 'db'));
-  await ensureDatabase(databasePath(dataDir), OPTIONS);
+/** Has the file be there, with no table in it yet, if it is not. Throws StorageError. */
+export function makeDatabase(dataDir: string): void {
+  try {
+    mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
+    if (!existsSync(databasePath(dataDir)) || !existsSync(join(dataDir, 'db', 'lock.mdb'))) probe(join(dataDir, 'db'));
+    ensureDatabase(databasePath(dataDir), MAP_BYTES);
+  } catch (error) {
+    throw unusable(dataDir, error);
+  }
 }
 
 /** Throws StorageError if the folder takes nothing more: what a server is told at its start, not with its first request. */

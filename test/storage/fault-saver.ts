@@ -15,7 +15,7 @@ const idOf = (number: number): string => `resp_${createHash('sha256').update(`fa
 
 if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
   const say = (text: string): void => { writeSync(1, `${text}\n`); };
-  await makeDatabase(process.argv[2]);
+  makeDatabase(process.argv[2]);
   say(MADE);
   const store = await openStore(process.argv[2]);
   const responses = openResponseStore(store, { retention_days: 30 });

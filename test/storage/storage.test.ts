@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
+import { open } from 'lmdb';
+import { emptyDatabase } from '../../src/storage/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
 
 t.test('tables', async (t) => {
@@ -25,6 +27,14 @@ t.test('tables', async (t) => {
   await again.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await again.close();
   await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: new RegExp(`schema version ${SCHEMA_VERSION + 1}`) });
+});
+
+t.test('a new file has the bytes that the library gives it', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const mapSize = 3 * 1024 ** 3;
+  await open({ path, pageSize: 4096, mapSize }).close();
+  t.ok(readFileSync(join(path, 'data.mdb')).equals(emptyDatabase(mapSize)));
 });
 
 t.test('keys alone, and backwards', async (t) => {
