@@ -71,6 +71,9 @@ class TowerOperations {
   // x[i] = min(max(x[i], low), high).
   virtual void clamp(float* x, int64_t count, float low, float high) = 0;
 
+  // Whether products with weights in BF16 round what they multiply to BF16. Towers then keep such weights as F32.
+  virtual bool rounds_to_bf16() const { return false; }
+
   // Products and attention in 16-bit integers, about as exact as floats of 16 bits, where the device has them: see
   // cpu/fixed16/kernels.h. Without them nobody calls the rest.
   virtual bool has_fixed16(int head_dim) const { return static_cast<void>(head_dim), false; }

@@ -86,16 +86,21 @@ TowerNorm TensorReader::norm(const std::string& name, int64_t count) {
 void TensorReader::shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as) {
   to.rows = rows;
   to.cols = cols;
-  to.fixed16 = fixed16_ != nullptr && (came_as == TensorType::kF16 || came_as == TensorType::kBF16);
+  to.fixed16 = halves_.integers != nullptr && (came_as == TensorType::kF16 || came_as == TensorType::kBF16);
   if (to.fixed16)
-    bytes_ += fixed16_->fixed16_bytes(rows, cols);
+    bytes_ += halves_.integers->fixed16_bytes(rows, cols);
   else if (backend_ != nullptr)
-    bytes_ += backend_->matrix_bytes(kept_as, rows, cols);
+    bytes_ += backend_->matrix_bytes(kept_as == TensorType::kBF16 && halves_.bf16_as_f32 ? TensorType::kF32 : kept_as, rows, cols);
 }
 
 void TensorReader::matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes) {
+  if (type == TensorType::kBF16 && halves_.bf16_as_f32 && !to.fixed16) {
+    std::vector<float> numbers(static_cast<size_t>(to.rows * to.cols));
+    dequantize(type, bytes.data(), to.rows * to.cols, numbers.data());
+    return matrix(to, TensorType::kF32, std::as_bytes(std::span(numbers)));
+  }
   const MatrixSource source{type, to.rows, to.cols, bytes};
-  auto made = to.fixed16 ? fixed16_->fixed16_matrix(source) : loading_->matrix(source);
+  auto made = to.fixed16 ? halves_.integers->fixed16_matrix(source) : loading_->matrix(source);
   if (!made)
     fail(made.error());
   else

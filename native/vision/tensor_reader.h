@@ -20,9 +20,9 @@ namespace monolith {
 
 class TensorReader {
  public:
-  // `backend` null: only checked. `loading` null: counted in bytes(). `fixed16` null: weights of 16 bits stay what they are.
-  TensorReader(const GgufFile& file, const Loading* backend, Loading* loading, TowerOperations* fixed16)
-      : file_(file), backend_(backend), loading_(loading), fixed16_(fixed16) {}
+  // `backend` null: only checked. `loading` null: counted in bytes().
+  TensorReader(const GgufFile& file, const Loading* backend, Loading* loading, SixteenBits halves)
+      : file_(file), backend_(backend), loading_(loading), halves_(halves) {}
 
   // The first thing that was wrong; nothing is read after it.
   const Status& status() const { return status_; }
@@ -73,7 +73,7 @@ class TensorReader {
   const GgufFile& file_;
   const Loading* backend_;
   Loading* loading_;
-  TowerOperations* fixed16_;
+  SixteenBits halves_;
   Status status_;
   size_t bytes_ = 0;
   std::vector<std::byte> scratch_;

@@ -101,33 +101,34 @@ std::unique_ptr<TowerRun> Tower::begin(const PreparedPiece& piece) { return std:
 
 namespace {
 
-// What computes 16-bit weights as integers; null: nothing, or nobody wants it.
-TowerOperations* fixed16_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
+// As integers where somebody wants it and the device has them, else in floats of 32 bits.
+SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
   TowerOperations* const operations = backend.towers();
-  const bool fast = precision == VisionPrecision::kFast && operations != nullptr && operations->has_fixed16(model.params().head_dim());
-  return fast ? operations : nullptr;
+  if (operations == nullptr) return {};
+  const bool fast = precision == VisionPrecision::kFast && operations->has_fixed16(model.params().head_dim());
+  return {.integers = fast ? operations : nullptr, .bf16_as_f32 = operations->rounds_to_bf16()};
 }
 
 }  // namespace
 
 size_t VisionTower::weight_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision) {
-  return tower_weight_bytes(file, model.params(), backend, fixed16_of(model, backend, precision));
+  return tower_weight_bytes(file, model.params(), backend, halves_of(model, backend, precision));
 }
 
 size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, Backend& backend, VisionPrecision precision) {
   if (backend.towers() == nullptr) return 0;
   VisionParams params = model.params();
-  TowerOperations* const fixed16 = fixed16_of(model, backend, precision);
-  const TowerSizes sizes(params, tower_shapes(file, params, fixed16));
+  const SixteenBits halves = halves_of(model, backend, precision);
+  const TowerSizes sizes(params, tower_shapes(file, params, halves));
   return static_cast<size_t>(sizes.floats(params, *backend.towers())) * sizeof(float) +
-         (fixed16 == nullptr ? 0 : fixed16->fixed16_scratch_bytes(sizes.chunk_rows, sizes.most_cols));
+         (halves.integers == nullptr ? 0 : halves.integers->fixed16_scratch_bytes(sizes.chunk_rows, sizes.most_cols));
 }
 
 Result<std::unique_ptr<VisionTower>> VisionTower::load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
                                                        Backend& backend, VisionPrecision precision) {
   if (backend.towers() == nullptr)
     return Error{ErrorCode::kUnsupported, "a device of the kind \"" + backend.info().name + "\" computes no vision towers"};
-  Result<TowerWeights> weights = load_tower_weights(file, model->params(), backend, fixed16_of(*model, backend, precision));
+  Result<TowerWeights> weights = load_tower_weights(file, model->params(), backend, halves_of(*model, backend, precision));
   if (!weights) return weights.error();
   auto tower = std::make_unique<Tower>(std::move(model), backend, std::move(*weights));
   if (Status s = tower->reserve(); !s) return s.error();

@@ -192,24 +192,24 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
 }  // namespace
 
 Status check_tower_tensors(const GgufFile& file, VisionParams& params) {
-  TensorReader read(file, nullptr, nullptr, nullptr);
+  TensorReader read(file, nullptr, nullptr, {});
   read_all(read, params);
   return read.status();
 }
 
-TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, TowerOperations* fixed16) {
-  TensorReader read(file, nullptr, nullptr, fixed16);
+TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves) {
+  TensorReader read(file, nullptr, nullptr, halves);
   return read_all(read, params);
 }
 
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, TowerOperations* fixed16) {
-  TensorReader read(file, &backend, nullptr, fixed16);
+size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, SixteenBits halves) {
+  TensorReader read(file, &backend, nullptr, halves);
   read_all(read, params);
   return read.bytes();
 }
 
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend, TowerOperations* fixed16) {
-  TensorReader read(file, &backend, &backend, fixed16);
+Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend, SixteenBits halves) {
+  TensorReader read(file, &backend, &backend, halves);
   TowerWeights weights = read_all(read, params);
   if (!read.ok()) return read.status().error();
   return weights;

@@ -72,14 +72,19 @@ struct TowerWeights {
   bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }
 };
 
+// What becomes of weights of 16 bits.
+struct SixteenBits {
+  TowerOperations* integers = nullptr;   // they are multiplied as integers by these; null: as floats
+  bool bf16_as_f32 = false;              // of floats, BF16 is kept as F32
+};
+
 // Whether `file` holds all tensors of the right shapes, and none that would change the result unread. Fills in what
 // `params` have from tensors: n_embd, positions, deepstack, breaks_rows. Errors: VisionModel::load.
 Status check_tower_tensors(const GgufFile& file, VisionParams& params);
-// The shapes alone, of a file that was checked. `fixed16`, here and below: what computes weights of 16 bits as integers;
-// null: they are kept as the file has them.
-TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, TowerOperations* fixed16 = nullptr);
+// The shapes alone, of a file that was checked.
+TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
 // Bytes that the backend will hold.
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, TowerOperations* fixed16);
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend, TowerOperations* fixed16);
+size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, SixteenBits halves);
+Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend, SixteenBits halves);
 
 }  // namespace monolith

@@ -263,6 +263,9 @@ class CpuBackend final : public Backend, public TowerOperations {
     ops_.add_up_rows(pool_, x, group, factor, n_out, dim, out);
   }
   void clamp(float* x, int64_t count, float low, float high) override { ops_.clamp(pool_, x, count, low, high); }
+  bool rounds_to_bf16() const override {
+    return arithmetic_ != Arithmetic::kExact && matmul_.activation[strip_type_index(TensorType::kBF16)] == ActivationKind::kBf16;
+  }
   bool has_fixed16(int head_dim) const override {
     return fixed16_ != nullptr && arithmetic_ != Arithmetic::kExact && head_dim <= kFixed16MostHead;
   }
