@@ -13,6 +13,9 @@ install -m 755 "$node" "$image/usr/local/bin/node"
 cp -r "$app/node_modules" "$image/app/"
 rm -rf "$image"/app/node_modules/monolith-server/{native,docs}
 find "$image/app/node_modules/monolith-server/prebuilt" -name '*.node' ! -name "uws_linux_${cpu}_${modules}.node" -delete
+find "$image/app/node_modules/@lmdb" -name '*.node' ! -name node.napi.glibc.node -delete
+find "$image/app/node_modules" -type f \( -name '*.map' -o -name '*.d.ts' -o -name '*.d.mts' -o -name '*.d.cts' \) -delete
+rm -rf "$image"/app/node_modules/@opentelemetry/*/build/esnext "$image/app/node_modules/lmdb/dependencies"
 { ldd "$node"; find "$image/app" -name '*.node' -exec ldd {} + 2>/dev/null || true; } | grep -oE '/[^ ]+\.so[^ ]*' | grep -v "^$image" | sort -u |
   while read -r library; do if [ -f "$library" ]; then install -D "$library" "$image$library"; fi; done
 cp /etc/ssl/certs/ca-certificates.crt "$image/etc/ssl/certs/"

@@ -2,8 +2,8 @@
 // through one zod schema, and says in words what it expects.
 
 import { resolve } from 'node:path';
-import { homedir } from 'node:os';
 import { z } from 'zod';
+import { home } from './home.js';
 import { upstreamSchema, type Upstream } from './upstream.js';
 
 /** What `models.<id>.quantize` takes. */
@@ -28,7 +28,7 @@ export function text(min: number, max: number): Kind<string> {
 }
 
 export const path: Kind<string> = {
-  schema: z.string().min(1).transform((value) => resolve(value.replace(/^~(?=\/|$)/, homedir()))),
+  schema: z.string().min(1).transform((value) => resolve(value.replace(/^~(?=\/|$)/, home()))),
   expects: 'a path',
   metavar: 'PATH',
 };
@@ -159,7 +159,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
     context.addIssue({ code: 'custom', message: `The address ${error.issues[0]?.message ?? 'cannot be used'}.` });
     return z.NEVER;
   }
-  return { name, path: resolve(file.replace(/^~(?=\/|$)/, homedir())) };
+  return { name, path: resolve(file.replace(/^~(?=\/|$)/, home())) };
 });
 
 const distinct = (files: readonly ModelFile[]): boolean => new Set(files.map((file) => file.name)).size === files.length;

@@ -2,8 +2,8 @@
 // (--http-keepalive-ms), its variable (MONOLITH_HTTP_KEEPALIVE_MS), its key in the JSON file
 // (http.keepalive_ms), its default, its check, and its line in --help and docs/settings.md.
 
-import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { home } from './home.js';
 import * as kind from './kinds.js';
 import type { Kind } from './kinds.js';
 
@@ -26,10 +26,10 @@ function setting<T>(kindOf: Kind<T>, fallback: T, help: string, more: Omit<Setti
   return { kind: kindOf, default: fallback, help, ...more };
 }
 
-export const defaultDataDir = join(process.env['XDG_DATA_HOME'] ?? join(homedir(), '.local', 'share'), 'monolith');
+export const defaultDataDir = join(process.env['XDG_DATA_HOME'] ?? join(home(), '.local', 'share'), 'monolith');
 
 /** Where everybody who speaks to the hub keeps what came from it. */
-const hubHome = process.env['HF_HOME'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'huggingface');
+const hubHome = process.env['HF_HOME'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(home(), '.cache'), 'huggingface');
 
 const OPENAI_USER_AGENTS = ['OpenAI/', 'AsyncOpenAI/', 'codex', 'Agents/', 'ai-sdk', 'ai/', 'langchainjs-openai/', 'opencode/'];
 

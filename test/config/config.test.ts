@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { didYouMean } from '../../src/config/did-you-mean.js';
 import { settingsHelp, settingsMarkdown, settingsSummary } from '../../src/config/help.js';
+import { home } from '../../src/config/home.js';
 import { configWith, loadConfig } from '../../src/config/load.js';
 import { declared } from '../../src/config/settings.js';
 
@@ -115,5 +116,16 @@ t.test('help and the settings page come from the declarations', (t) => {
   const root = resolve(import.meta.dirname, '..', '..', '..');
   t.equal(readFileSync(join(root, 'docs', 'settings.md'), 'utf8'), settingsMarkdown(), 'docs/settings.md is fresh (npm run docs:settings writes it)');
   t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(settingsSummary()), 'so is the table of the README');
+  t.end();
+});
+
+t.test('a user who is in no list has a home, too: /', { skip: process.getuid?.() === 0 ? false : 'only root may be somebody else' }, (t) => {
+  const { HOME } = process.env;
+  t.teardown(() => { process.seteuid?.(0); process.env['HOME'] = HOME; });
+  t.equal(home(), HOME, 'as $HOME says');
+  delete process.env['HOME'];
+  process.seteuid?.(54_321);   // as systemd's dynamic users and numbers given to containers
+  t.equal(home(), '/');
+  t.equal(load(['--data-dir', '~/x']).config.data_dir, '/x');
   t.end();
 });
