@@ -1,5 +1,7 @@
 // Limits that several processes share, step by step on a real Redis: what each is told, what holds while the Redis is away,
 // and that what was taken meanwhile is neither lost nor given back twice.
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
 import type { Admission, Limited, Reservation, ReserveRequest } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
@@ -260,5 +262,10 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     const open = (url: string): Promise<Admission> => openAdmission(configWith({ counters: { url } }), { process: 'p', thread: 0, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), tell: () => undefined });
     await t.rejects(open(`redis://user:secret-word@127.0.0.1:${port}/1`), { name: 'StartError', message: new RegExp(`^counters.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`) });
     t.throws(() => configWith({ counters: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
+    // As Redis does to programs of other machines.
+    const closing = createServer((socket) => socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n')).listen(0, '127.0.0.1');
+    t.teardown(() => closing.close());
+    await once(closing, 'listening');
+    await t.rejects(open(`redis://127.0.0.1:${(closing.address() as AddressInfo).port}`), { message: /cannot be used: it was closed before it was ready \(.*\): Redis does so in protected mode/ });
   });
 });

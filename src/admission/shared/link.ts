@@ -34,6 +34,9 @@ export interface LinkOptions {
 
 /** To connect, and for the engine to say that it is ready. */
 const CONNECT_MS = 2_000;
+const CLOSED = 'the connection was closed';
+/** What a connection says that was taken and dropped, before anything was answered to a command. */
+const CUT = /EPIPE|ECONNRESET|closed/i;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 /** Calls that wait for an answer at once; more fail, and cut the link. */
@@ -158,7 +161,7 @@ export class RedisLink {
       lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0, enableOfflineQueue: false, autoResendUnfulfilledCommands: false,
       connectTimeout: CONNECT_MS, connectionName: 'monolith', disableClientInfo: true, protocol: 2,
     });
-    let reason = 'the connection was closed';
+    let reason: string = CLOSED;
     redis.on('error', (error: Error) => { reason = error.message; });
     redis.on('close', () => this.#drop(redis, reason));
     const late = new AbortController();
@@ -166,7 +169,8 @@ export class RedisLink {
       await Promise.race([redis.connect(), sleep(CONNECT_MS, undefined, { signal: late.signal }).then(() => { throw new LinkDown(`not ready within ${CONNECT_MS} ms`); })]);
     } catch (error) {
       redis.disconnect();
-      throw reason === 'the connection was closed' ? error : new LinkDown(reason);
+      const said = reason === CLOSED && error instanceof Error ? error.message : reason;
+      throw new LinkDown(CUT.test(said) ? `it was closed before it was ready (${said}): Redis does so in protected mode to who comes from another machine; it wants a password, or protected-mode no` : said);
     } finally {
       late.abort();
     }
