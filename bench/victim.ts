@@ -4,7 +4,12 @@
 //   npm run bench -- victim --model FILE
 //   npm run bench -- victim --model FILE --streams 16 --prompt 4000
 //   npm run bench -- victim --model FILE --vision FILE --picture 1792x1344
+//   npm run bench -- victim --like SMALL.gguf
+//
+// SMALL.gguf: any small text model of Qwen 3's architecture whose vocabulary has <img> and </img>; a pair of InternVL 3.5 1B's shape, with
+// random weights, is written in its likeness.
 import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
 import type { SubmitOptions } from '../src/engine/addon-types.js';
@@ -12,11 +17,15 @@ import { Engine } from '../src/engine/engine.js';
 import { loadAddon } from '../src/engine/load-addon.js';
 import { benchLoadOptions, finish, submission } from './lib/engine-requests.js';
 import { commit, machine } from './lib/machine.js';
+import { makeRandomTower } from './lib/random-tower.js';
 import { spreadOf } from './lib/statistics.js';
+import { makeModel } from './make-model.js';
 
 const USAGE = `npm run bench -- victim --model FILE [options]
 
   --model FILE     the GGUF file to measure
+  --like FILE      instead: a small text model of Qwen 3's kind with InternVL's marks, for a pair of a tower and a text model
+  --out DIR        where the pair is written (default bench/out)
   --streams N      steady answers (default 1)
   --prompt N       tokens of the long prompt (default 1500)
   --vision FILE    its vision file: the other request has a picture instead, one that was never seen
@@ -30,8 +39,8 @@ const USAGE = `npm run bench -- victim --model FILE [options]
 
 export async function victimBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, prompt: text, 'max-batch-tokens': text, 'step-ms': text, repeats: text, json: text, vision: text, picture: text, context: text, help: { type: 'boolean' } } });
-  if (values.help === true || values.model === undefined) {
+  const { values } = parseArgs({ args, strict: true, options: { model: text, streams: text, prompt: text, 'max-batch-tokens': text, 'step-ms': text, repeats: text, json: text, vision: text, picture: text, like: text, out: text, context: text, help: { type: 'boolean' } } });
+  if (values.help === true || (values.model === undefined && values.like === undefined)) {
     process.stdout.write(USAGE);
     return;
   }
@@ -40,12 +49,13 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
   const maxBatchTokens = Number(values['max-batch-tokens'] ?? benchLoadOptions.maxBatchTokens);
   const repeats = Number(values.repeats ?? 3);
   const context = Number(values.context ?? 4_096);
-  const { vision } = values;
+  const pair = values.like === undefined ? null : writtenPair(values.like, resolve(values.out ?? join('bench', 'out')));
+  const model = pair?.model ?? values.model!, vision = pair?.vision ?? values.vision;
   const size = sizeOf(values.picture ?? '1792x1344');
   const results = [];
   process.stdout.write(`${'step_ms'.padEnd(10)}${'alone p50'.padStart(12)}${'p50'.padStart(10)}${'p99'.padStart(10)}${'max'.padStart(10)}${'prompt took'.padStart(14)}   ms between tokens\n`);
   for (const stepMs of (values['step-ms'] ?? '0,250').split(',').map(Number)) {
-    const engine = new Engine(await loadAddon().load(`${values.model}#${stepMs}`, values.model, { ...benchLoadOptions, stepMs, maxBatchTokens, maxContext: context, ...(vision === undefined ? {} : { visionPath: vision }) }, () => undefined));
+    const engine = new Engine(await loadAddon().load(`${model}#${stepMs}`, model, { ...benchLoadOptions, stepMs, maxBatchTokens, maxContext: context, ...(vision === undefined ? {} : { visionPath: vision }) }, () => undefined));
     try {
       const other = vision === undefined ? () => submission(engine, prompt, 1) : await seeing(engine, size);
       const result = { stepMs, ...(await measure(engine, streams, other, repeats)) };
@@ -57,7 +67,18 @@ export async function victimBenchCommand(args: string[]): Promise<void> {
       await engine.close();
     }
   }
-  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'victim', commit: commit(), at: new Date().toISOString(), machine: machine(), model: values.model, streams, ...(vision === undefined ? { prompt } : { vision, picture: size }), maxBatchTokens, repeats, results }, null, 2)}\n`);
+  if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'victim', commit: commit(), at: new Date().toISOString(), machine: machine(), model, streams, ...(vision === undefined ? { prompt } : { vision, picture: size }), maxBatchTokens, repeats, results }, null, 2)}\n`);
+}
+
+/** The text of Qwen3 0.6B's shape and InternViT 300M. */
+function writtenPair(like: string, out: string): { model: string; vision: string } {
+  const set = {
+    block_count: '28', embedding_length: '1024', feed_forward_length: '3072', 'attention.head_count': '16', 'attention.head_count_kv': '8',
+    'attention.key_length': '128', 'attention.value_length': '128', context_length: '8192',
+  };
+  const vision = join(out, 'victim-internvit-300m-f16.gguf');
+  makeRandomTower({ out: vision, rowWidth: 1_024, kind: 'internvit-300m' });
+  return { model: makeModel({ like, set, type: 'q8_0', out: join(out, 'victim-text-0.6b-q8_0.gguf') }).path, vision };
 }
 
 const ALONE_MS = 1_500;
@@ -87,8 +108,8 @@ async function seeing(engine: Engine, { width, height }: Size): Promise<() => Pr
 
 async function measure(engine: Engine, streams: number, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
   await finish(engine, submission(engine, 256, 8));   // warm: the pace has been learnt
-  const gaps: number[] = [];
-  const steady = Array.from({ length: streams }, () => new SteadyAnswers(engine, (ms) => gaps.push(ms)));
+  const gaps: Gap[] = [];
+  const steady = Array.from({ length: streams }, () => new SteadyAnswers(engine, (ms) => gaps.push({ ms, at: performance.now() })));
   try {
     return await measureBeside(steady, gaps, engine, other, repeats);
   } finally {
@@ -96,26 +117,32 @@ async function measure(engine: Engine, streams: number, other: () => SubmitOptio
   }
 }
 
-async function measureBeside(steady: readonly SteadyAnswers[], gaps: number[], engine: Engine, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
+/** Between two tokens, and when it ended. */
+interface Gap { readonly ms: number; readonly at: number }
+
+async function measureBeside(steady: readonly SteadyAnswers[], gaps: Gap[], engine: Engine, other: () => SubmitOptions | Promise<SubmitOptions>, repeats: number) {
   await new Promise((resolve) => setTimeout(resolve, 1_000));
   gaps.length = 0;   // the streams' own prompts
   await new Promise((resolve) => setTimeout(resolve, ALONE_MS));
   for (const answers of steady) answers.check();
   if (gaps.length === 0) throw new Error(`victim: the steady answers gave no two tokens within ${ALONE_MS} ms: there is nothing to compare with`);
-  const alone = spreadOf(gaps).median;
+  const alone = spreadOf(gaps.map(({ ms }) => ms)).median;
   gaps.length = 0;
-  const prompts: number[] = [];
+  const prompts: number[] = [], beginnings: number[] = [];
   for (let i = 0; i < repeats; i++) {
     const asked = await other();
     const began = performance.now();
+    beginnings.push(began);
     await finish(engine, asked);
     prompts.push(performance.now() - began);
   }
   for (const answers of steady) answers.check();
-  const sorted = [...gaps].sort((a, b) => a - b);
+  const sorted = gaps.map(({ ms }) => ms).sort((a, b) => a - b);
+  // The longest ones, each with how long the other request had been under way when it ended.
+  const longest = gaps.toSorted((a, b) => b.ms - a.ms).slice(0, 8).map(({ ms, at }) => ({ ms, afterMs: at - (beginnings.findLast((began) => began <= at) ?? at) }));
   // Null: no gap ended meanwhile.
   const at = (share: number): number | null => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? null;
-  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null, promptMs: spreadOf(prompts), answers: steady.reduce((sum, { begun }) => sum + begun, 0) };
+  return { alone, p50: at(0.5), p99: at(0.99), max: sorted.at(-1) ?? null, longest, promptMs: spreadOf(prompts), answers: steady.reduce((sum, { begun }) => sum + begun, 0) };
 }
 
 /** One answer after another: a small model comes to the end of its context, or of its answer, long before the measurement. A gap is
