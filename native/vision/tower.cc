@@ -1,6 +1,7 @@
 #include "vision/tower.h"
 
 #include <algorithm>
+#include <cassert>
 #include <string>
 
 #include "vision/tower_run.h"
@@ -24,13 +25,14 @@ TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
       fixed16(weights.attends_in_fixed16()) {
   const int square = params.merge * params.merge;
   chunk_rows = std::max(1, kChunkRows / square) * square;
+  clamped = std::max(chunk_rows * std::max<int64_t>({params.width, params.n_ff, params.patch_values()}), chunk_rows / square * hidden);
   most_cols = std::max<int64_t>({params.width * int64_t{square}, params.n_ff, params.patch_values(), hidden});
 }
 
 int64_t TowerSizes::floats(const VisionParams& params, const TowerOperations& operations) const {
   const int64_t chunk = chunk_rows, squares = chunk / (params.merge * params.merge);
   return most_rows * int64_t{params.width} + 2 * most_rows * int64_t{params.head_dim()} + chunk * params.patch_values() +
-         4 * chunk * params.width + chunk * std::max(params.width, params.n_ff) + 2 * chunk * params.n_ff +
+         4 * chunk * params.width + clamped + 2 * chunk * params.n_ff +
          squares * (hidden + params.n_embd) + key_floats(params, operations);
 }
 
@@ -44,7 +46,7 @@ Tower::Tower(std::shared_ptr<const VisionModel> model, Backend& backend, TowerWe
 
 Status Tower::reserve() {
   const VisionParams& p = params();
-  const int64_t chunk = sizes_.chunk_rows, squares = chunk / (p.merge * p.merge), width = p.width, inner = std::max(p.width, p.n_ff);
+  const int64_t chunk = sizes_.chunk_rows, squares = chunk / (p.merge * p.merge), width = p.width;
   Status status;
   const auto allocate = [&](int64_t count) -> float* {
     if (!status.ok()) return nullptr;
@@ -63,7 +65,7 @@ Status Tower::reserve() {
   memory_.q = allocate(chunk * width);
   memory_.k = allocate(chunk * width);
   memory_.v = allocate(chunk * width);
-  memory_.clamped = allocate(chunk * inner);
+  memory_.clamped = allocate(sizes_.clamped);
   memory_.up = allocate(chunk * p.n_ff);
   memory_.gate = allocate(chunk * p.n_ff);
   memory_.hidden = allocate(squares * sizes_.hidden);
@@ -78,6 +80,7 @@ Status Tower::reserve() {
 void Tower::apply(const TowerLinear& linear, float* x, int n_rows, float* out, bool add_to_out) const {
   const TowerClamps& clamps = linear.clamps;
   if (clamps.any) {
+    assert(n_rows * linear.cols <= sizes_.clamped);
     backend_.copy_rows(x, linear.cols, n_rows, linear.cols, memory_.clamped);
     x = memory_.clamped;
     operations().clamp(x, n_rows * linear.cols, clamps.in_low, clamps.in_high);

@@ -200,6 +200,7 @@ class LmdbStore implements OpenedStore {
   }
 
   async close(): Promise<void> {
+    await this.writes.settled();
     // Of a failed environment the library would wait for writes that it never settles.
     if (this.writes.failure === null) await this.writes.closing(this.root.close());
   }

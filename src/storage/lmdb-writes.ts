@@ -39,6 +39,7 @@ export class Writes {
   /** Whether the last batch that failed is known to have been undone, since nothing was committed from its start to its end. A page written in part and a failed sync are both EIO. */
   #undone = false;
   #endClosing: (() => void) | null = null;
+  #settled: (() => void) | null = null;
   readonly #listeners: ((why: StorageError) => void)[] = [];
 
   constructor(private readonly root: RootDatabase) {
@@ -59,7 +60,10 @@ export class Writes {
           }
           if (status !== 1 && status !== 2) {
             this.#failedLast = status !== 0;
-            if (this.#failedLast) this.#endClosing?.();
+            if (this.#failedLast) {
+              this.#settled?.();
+              this.#endClosing?.();
+            }
           }
         }
       });
@@ -73,7 +77,18 @@ export class Writes {
     return new Promise<T>((resolve, reject) => {
       const flushed = this.#flushed(write());   // throws where the library takes it for no write at all: rejected
       this.#waiting.add(reject);
-      flushed.then(resolve, reject).finally(() => this.#waiting.delete(reject));
+      flushed.then(resolve, reject).finally(() => {
+        this.#waiting.delete(reject);
+        if (this.#waiting.size === 0) this.#settled?.();
+      });
+    });
+  }
+
+  /** Resolves when no write waits, or the last batch or the store has failed: each ends with a read, and behind the library's close() there is none. */
+  settled(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#settled = resolve;
+      if (this.#waiting.size === 0 || this.#failedLast || this.failure !== null) resolve();
     });
   }
 
@@ -109,6 +124,7 @@ export class Writes {
     this.failure = why;
     for (const reject of this.#waiting) reject(refusal(why));
     this.#waiting.clear();
+    this.#settled?.();
     for (const listener of this.#listeners) listener(why);
   }
 

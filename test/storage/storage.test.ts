@@ -29,6 +29,25 @@ t.test('tables', async (t) => {
   await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: new RegExp(`schema version ${SCHEMA_VERSION + 1}`) });
 });
 
+t.test('what is being written when the store is closed is on disk, and told so', async (t) => {
+  const said: string[] = [];
+  t.capture(console, 'warn', (...words: unknown[]) => { said.push(String(words[0])); });
+  for (let writes = 1; writes <= 6; writes++) {
+    const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+    t.teardown(() => rmSync(path, { recursive: true, force: true }));
+    const store = await openStore(path);
+    const written = Array.from({ length: writes }, (_, at) => store.table<number>('keys').put(`k${at}`, at));
+    if (writes % 2 === 0) await new Promise(setImmediate);
+    const closed = store.close();
+    t.same((await Promise.allSettled([...written, closed])).filter(({ status }) => status === 'rejected'), [], `${writes} writes`);
+    const again = await openStore(path);
+    t.equal([...again.table<number>('keys').range()].length, writes);
+    await again.close();
+  }
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.same(said, [], 'the library has nothing to warn of');   // and throws nothing into the event loop, which would fail this file
+});
+
 t.test('a new file has the bytes that the library gives it', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));

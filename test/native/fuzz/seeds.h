@@ -8,7 +8,7 @@
 
 #include "model/all_cases.h"
 #include "text/tokenizer/support.h"
-#include "vision/tiny_vision.h"
+#include "vision/hostile_vision.h"
 
 namespace monolith::fuzzing {
 
@@ -38,7 +38,13 @@ inline std::vector<Seed> made_seeds() {
     for (const char c : more) seed.bytes.push_back(static_cast<uint8_t>(c));
   };
   for (const Case& one : all_cases()) add("model", one.name, head_of(one.model), std::string_view("\0", 1));
-  for (const char* type : kProjectorNames) add("vision", type, head_of(TinyVision(type)), "\x30\x20\x90\x01\x40\xF0");
+  constexpr std::string_view kSides = "\x30\x20\x90\x01\x40\xF0";   // of pictures: small, long, none
+  for (const char* type : kProjectorNames) add("vision", type, head_of(TinyVision(type)), kSides);
+  for (const HostileVision& one : hostile_vision()) {
+    Bytes head = head_of(one.model);
+    if (one.tamper) one.tamper(head);
+    add("vision", one.name, head, kSides);
+  }
   VocabularyFile bpe, spm = VocabularyFile::sentencepiece();
   // A few letters only: the 256 of byte_level() would be most of the corpus.
   for (const char* piece : {"a", "b", "Ġ", "Ċ", "ab", "Ġa", "Ã", "©", "Ã©"}) bpe.add(piece);

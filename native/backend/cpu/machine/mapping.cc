@@ -8,14 +8,42 @@
 
 #include "backend/cpu/machine/numa.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MONOLITH_POISONS_MAPPINGS 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(MONOLITH_POISONS_MAPPINGS)
+#include <sanitizer/asan_interface.h>
+#define MONOLITH_POISON(at, bytes) ASAN_POISON_MEMORY_REGION(at, bytes)
+#define MONOLITH_UNPOISON(at, bytes) ASAN_UNPOISON_MEMORY_REGION(at, bytes)
+#else
+#define MONOLITH_POISON(at, bytes) static_cast<void>(0)
+#define MONOLITH_UNPOISON(at, bytes) static_cast<void>(0)
+#endif
+
 namespace monolith {
 namespace {
+
 constexpr size_t kHugePage = size_t{2} << 20;
+
+// AddressSanitizer knows what lies behind memory of the heap, and nothing of mappings, which lie side by side: with it each has so much
+// behind its last byte that nobody may touch.
+#if defined(__SANITIZE_ADDRESS__) || defined(MONOLITH_POISONS_MAPPINGS)
+constexpr size_t kGuard = 64 << 10;
+#else
+constexpr size_t kGuard = 0;
+#endif
+
+void unmap(void* base, size_t size) {
+  if (base == nullptr) return;
+  MONOLITH_UNPOISON(base, size);
+  munmap(base, size);
 }
 
-Mapping::~Mapping() {
-  if (base_) munmap(base_, base_size_);
-}
+}  // namespace
+
+Mapping::~Mapping() { unmap(base_, base_size_); }
 
 Mapping::Mapping(Mapping&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)),
@@ -23,7 +51,7 @@ Mapping::Mapping(Mapping&& other) noexcept
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this != &other) {
-    if (base_) munmap(base_, base_size_);
+    unmap(base_, base_size_);
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
     base_ = std::exchange(other.base_, nullptr);
@@ -37,7 +65,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
   // From half a huge page up: room to begin at an edge, so that all of it can be huge pages. A TLB entry
   // then covers 2 MiB instead of 4 KiB, which a stream over gigabytes of weights notices.
   const bool huge = bytes >= kHugePage / 2;
-  const size_t wanted = bytes + (huge ? kHugePage : 0);
+  const size_t wanted = bytes + (huge ? kHugePage : 0) + kGuard;
   void* base = wanted < bytes ? MAP_FAILED
                               : mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -57,6 +85,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
     static const uint64_t nodes = memory_nodes();
     interleave(mapping.data_, bytes, nodes);
   }
+  MONOLITH_POISON(mapping.data_ + bytes, static_cast<std::byte*>(base) + wanted - (mapping.data_ + bytes));
   return mapping;
 }
 

@@ -61,7 +61,9 @@ FUZZ_TARGET(model) {
   const ModelLimits limits = limits_of(choices.empty() ? 0 : static_cast<uint8_t>(choices[0]));
   const auto params = HyperParams::read(**file, limits.max_context, limits.guess_layer);
   if (!params) return check_refusal(params.error());
-  static const std::unique_ptr<Backend> backend = make_cpu_backend({.threads = 1, .isa = "plain", .arithmetic = Arithmetic::kProduction}).value();
+  // One for each: what an input has reserved is no other's.
+  const bool plain = choices.empty() || !(choices[0] & 8);
+  const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto", .arithmetic = Arithmetic::kProduction}).value();
   const auto plan = Transformer::plan(**file, *backend, limits);
   if (!plan) return check_refusal(plan.error());
   if (plan->total() > kMostMemory || params->n_layers > 16) return;

@@ -1,10 +1,11 @@
-// Any GGUF file as a vision tower and its projector: refused in words, or pictures of any size can be planned and small ones cut. The
-// input is the file's head, a mark, and pairs of bytes: the sides of pictures. Its tensors' bytes are made up.
+// Any GGUF file as a vision tower and its projector: refused in words, or pictures of any size can be planned, small ones cut, and by
+// small towers seen. The input is the file's head, a mark, and pairs of bytes: the sides of pictures. Its tensors' bytes are made up.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "fuzz/target.h"
 #include "text/tokenizer/support.h"
 #include "vision/vision.h"
@@ -15,6 +16,21 @@ using namespace monolith::fuzzing;
 namespace {
 constexpr size_t kFilled = 256 << 10;   // bytes of tensors that a file may have
 constexpr int64_t kMostPixels = 1 << 16;   // of pictures that are cut, and of what becomes of them
+constexpr size_t kMostMemory = 32 << 20;   // of a tower that is computed
+constexpr int64_t kMostWork = int64_t{1} << 27;   // multiplications of a piece
+
+// By the plainest kernels, or by those that this processor is given.
+void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece, int64_t n_rows, bool plain) {
+  const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto"}).value();
+  const auto precision = plain ? VisionPrecision::kExact : VisionPrecision::kFast;
+  if (VisionTower::weight_bytes(file, *model, *backend, precision) + VisionTower::work_bytes(file, *model, *backend, precision) > kMostMemory) return;
+  const auto tower = VisionTower::load(file, model, *backend, precision);
+  if (!tower) return check_refusal(tower.error());
+  const auto run = (*tower)->begin(piece);
+  if (run->total() > kMostWork) return;
+  while (!run->advance(1 << 20)) continue;
+  insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(), "a piece has as many rows as were planned");
+}
 }  // namespace
 
 FUZZ_TARGET(vision) {
@@ -58,6 +74,7 @@ FUZZ_TARGET(vision) {
       continue;
     }
     insist(prepared->size() == plan->pieces.size(), "every piece is cut");
+    see(**file, *model, prepared->back(), plan->pieces.back().n_rows, i % 4 != 0);
     for (const PreparedPiece& piece : *prepared)
       insist(piece.pixels.size() == static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3, "a piece is as large as it says");
   }
