@@ -1,7 +1,7 @@
 // Mutants of native/engine: found in the text of a line, as there is no parser of C++ here; what does not compile does not
 // count. The changed file is compiled beside the tree and linked before the libraries, so the checkout and its build stay
-// as they are. Tried are the tests of the folder of test/native that has the same name, then all of tests_engine, then the
-// simulation, each until its first failure.
+// as they are. Tried are the tests of the folder of test/native that has the same name, the simulation, then all of
+// tests_engine, each until its first failure.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
@@ -36,7 +36,7 @@ export async function nativeMutants(folder, { pick, keep }) {
     lines[line - 1] = text;
     const [file, object] = [join(kFolder, 'mutant.cc'), join(kFolder, 'mutant.o')];
     writeFileSync(file, lines.join('\n'));
-    const compiles = shell(compileCommand(source, { file, object, more: ['-w', `-I${join(root, dirname(source))}`] }));
+    const compiles = shell(compileCommand(source, { file, object, more: ['-w', '-O0', `-I${join(root, dirname(source))}`] }));
     let killer = null;
     for (const stage of compiles ? stages : []) {
       if (await stage.passes([object], stage.ms * 4 + 10_000)) continue;
@@ -56,8 +56,8 @@ async function stagesFor(folder) {
   const hasNear = existsSync(join(root, near)) && readdirSync(join(root, near)).some((name) => name.endsWith('_test.cc'));
   const all = [
     ...(hasNear ? [{ name: near, target: 'tests_engine', only: (object) => object.includes(`/${near}/`) || object.endsWith('/check.cc.o'), args: [] }] : []),
-    { name: 'tests_engine', target: 'tests_engine', only: () => true, args: [] },
     { name: 'simulation', target: 'simulate_engine', only: () => true, args: kSimulated },
+    { name: 'tests_engine', target: 'tests_engine', only: () => true, args: [] },
   ].map(({ name, target, only, args }) => ({
     name, ms: 0, passes: async (objects, limitMs) => {
       const program = join(kFolder, `mutant_${target}`);

@@ -336,6 +336,14 @@ t.test('what a thread that ended had admitted is given back', (t) => {
   t.end();
 });
 
+t.test('the first record of all counts reads and connections like any other', (t) => {
+  const of = (): LocalAdmission => new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
+  of().read(ORG);
+  of().connect('org_a', 1)();
+  t.equal(refusal(() => reserve(of(), ask({ n: 1_000 }))).retryAfterMs, 60_000);
+  t.end();
+});
+
 t.test('reads without a limit, and one that is refused leaves no trace', (t) => {
   const { admission: open } = gate({ read_rpm: null });
   for (let i = 0; i < 2_000; i++) open.read(ORG);
