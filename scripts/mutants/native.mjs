@@ -1,16 +1,15 @@
 // Mutants of native/engine: found in the text of a line, as there is no parser of C++ here; what does not compile does not
-// count. The file itself is changed and put back; should the run be killed, the next one puts it back first.
-import { spawnSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+// count. The changed file is compiled beside the tree and linked before the libraries, so the checkout and its build stay
+// as they are. Tried are the tests of the folder of test/native that has the same name and the simulation; with `--tests
+// all` then all of tests_engine, which takes half a minute. Each ends with its first failure.
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
 import { root, say, SetupError } from '../setup.mjs';
-import { chosen } from './report.mjs';
+import { compileCommand, isBuilt, link, nativeBuild, shell } from './native-build.mjs';
 
-const kBuild = join(root, 'build', 'native');
-const kKept = join(root, 'build', 'mutants', 'kept.cc');
-const kKeptName = join(root, 'build', 'mutants', 'kept.txt');
-const kTests = 'tests_engine';
-const kLimitMs = 600_000;
+const kFolder = join(root, 'build', 'mutants', 'native');
+const kSimulated = ['--steps', '400000', '--seed', '1', '--quiet'];
 
 /** What is looked for in a line, and what stands in its place. */
 const kChanges = [
@@ -20,62 +19,90 @@ const kChanges = [
   [/\bif \(!/g, 'if ('], [/(?<![\w.])0(?![\w.])/g, '1'], [/(?<![\w.])1(?![\w.])/g, '2'],
 ];
 const kStatement = /^\s+[a-z_][\w.>-]*(\(.*\)|\+\+);$/;
+/** Of these no test could or should tell: types, messages, what is asserted, memory taken ahead. */
+const kLeftAlone = /^\s*(#|\/\/|static_assert|assert|namespace|using|template)|\.reserve\(/;
 
-/** @returns what became of `sample` mutants of a folder or file, as mutants.mjs reports it */
-export async function nativeMutants(folder, { sample, seed }) {
-  putBack();
-  if (build() !== 0) throw new SetupError(`mutants: ${kTests} does not build as it is (node scripts/build.mjs native tests sets it up)`);
-  const before = test();
-  if (!before.passed) throw new SetupError(`mutants: ${kTests} fails as it is`);
+/** @returns what became of the mutants of a folder or file that are picked, as mutants.mjs reports it */
+export async function nativeMutants(folder, { pick, keep, whole }) {
+  for (const target of ['tests_engine', 'simulate_engine']) if (!isBuilt(target)) throw new SetupError(`mutants: ${target} is not built: npm run build:native, then ninja -C build/native tests_engine simulate_engine`);
+  mkdirSync(kFolder, { recursive: true });
   const at = join(root, folder);
   const sources = statSync(at).isFile() ? [folder] : readdirSync(at, { recursive: true }).filter((name) => name.endsWith('.cc')).sort().map((name) => relative(root, join(at, name)));
-  const picked = chosen(sources.flatMap(mutantsOf), sample, seed);
+  const stages = await stagesFor(statSync(at).isFile() ? dirname(folder) : folder, whole);
+  const picked = pick(sources.flatMap(mutantsOf));
   const results = [];
-  for (const [index, { source, line, what, text }] of picked.entries()) {
-    const file = join(root, source);
-    const whole = readFileSync(file, 'utf8');
-    keep(file, source);
-    const lines = whole.split('\n');
-    const code = lines[line - 1].trim();
+  for (const [index, { source, line, what, code, text }] of picked.entries()) {
+    const lines = readFileSync(join(root, source), 'utf8').split('\n');
     lines[line - 1] = text;
+    const [file, object] = [join(kFolder, 'mutant.cc'), join(kFolder, 'mutant.o')];
     writeFileSync(file, lines.join('\n'));
-    const isBuilt = build() === 0;
-    const killed = isBuilt && !test(before.ms * 4 + 30_000).passed;
-    putBack();
-    if (isBuilt) results.push({ source, line, what, code, killer: killed ? kTests : null, tests: 1 });
-    say(`${index + 1}/${picked.length} ${isBuilt ? (killed ? 'killed' : 'SURVIVED') : 'does not compile'}  ${source}:${line} ${what}`);
+    const compiles = shell(compileCommand(source, { file, object, more: ['-w', '-O0', `-I${join(root, dirname(source))}`] }));
+    let killer = null;
+    for (const stage of compiles ? stages : []) {
+      if (await stage.passes([object], stage.ms * 4 + 10_000)) continue;
+      killer = stage.name;
+      break;
+    }
+    if (compiles) results.push({ source, line, what, code, killer, tests: stages.length });
+    keep(results);
+    say(`${index + 1}/${picked.length} ${compiles ? (killer === null ? 'SURVIVED' : 'killed') : 'does not compile'}  ${source}:${line} ${what}${killer === null ? '' : `  (${killer})`}`);
   }
-  build();
   return results;
 }
 
-function mutantsOf(source) {
-  return readFileSync(join(root, source), 'utf8').split('\n').flatMap((text, row) => {
+/** What is run for each mutant, the quickest first, with how long it takes as things are. */
+async function stagesFor(folder, whole) {
+  const near = join('test', folder);
+  const hasNear = existsSync(join(root, near)) && readdirSync(join(root, near)).some((name) => name.endsWith('_test.cc'));
+  const all = [
+    ...(hasNear ? [{ name: near, target: 'tests_engine', only: (object) => object.includes(`/${near}/`) || object.endsWith('/check.cc.o'), args: [] }] : []),
+    { name: 'simulation', target: 'simulate_engine', only: () => true, args: kSimulated },
+    ...(whole ? [{ name: 'tests_engine', target: 'tests_engine', only: () => true, args: [] }] : []),
+  ].map(({ name, target, only, args }) => ({
+    name, ms: 0, passes: async (objects, limitMs) => {
+      const program = join(kFolder, `mutant_${target}`);
+      return link(target, { program, objects, only }) && passes(program, args, limitMs);
+    },
+  }));
+  for (const stage of all) {
+    const began = Date.now();
+    if (!await stage.passes([], 600_000)) throw new SetupError(`mutants: ${stage.name} fails as it is`);
+    stage.ms = Date.now() - began;
+    say(`${stage.name} ${(stage.ms / 1000).toFixed(1)} s`);
+  }
+  return all;
+}
+
+/** @returns the mutants of a file, each the new text of one line */
+export function mutantsOf(source) {
+  return mutantsIn(source, readFileSync(join(root, source), 'utf8'));
+}
+
+export function mutantsIn(source, whole) {
+  return whole.split('\n').flatMap((text, row) => {
     const code = text.replace(/\/\/.*$/, '');
-    if (/^\s*(#|\/\/|static_assert|namespace|using|template)/.test(text) || code.includes('"')) return [];
+    if (kLeftAlone.test(text) || code.includes('"')) return [];
+    const common = { source, line: row + 1, code: text.trim() };
     const found = kChanges.flatMap(([from, to]) => [...code.matchAll(from)].map(({ 0: matched, index }) =>
-      ({ source, line: row + 1, what: `${matched.trim()} is ${to.trim()}`, text: code.slice(0, index) + to + code.slice(index + matched.length) })));
-    if (kStatement.test(code.trimEnd())) found.push({ source, line: row + 1, what: 'statement is gone', text: '' });
+      ({ ...common, what: `${matched.trim()} is ${to.trim()}, column ${index + 1}`, text: code.slice(0, index) + to + code.slice(index + matched.length) })));
+    if (kStatement.test(code.trimEnd())) found.push({ ...common, what: 'statement is gone', text: '' });
     return found;
   });
 }
 
-const build = () => spawnSync('cmake', ['--build', kBuild, '--target', kTests], { stdio: 'ignore' }).status;
-
-function test(limitMs = kLimitMs) {
-  const began = Date.now();
-  const { status } = spawnSync(join(kBuild, kTests), [], { cwd: kBuild, stdio: 'ignore', timeout: limitMs, killSignal: 'SIGKILL' });
-  return { passed: status === 0, ms: Date.now() - began };
-}
-
-function keep(file, source) {
-  mkdirSync(join(root, 'build', 'mutants'), { recursive: true });
-  copyFileSync(file, kKept);
-  writeFileSync(kKeptName, source);
-}
-
-function putBack() {
-  if (!existsSync(kKeptName)) return;
-  copyFileSync(kKept, join(root, readFileSync(kKeptName, 'utf8')));
-  rmSync(kKeptName);
+/** Ends it at the first test that fails. */
+function passes(program, args, limitMs) {
+  const child = spawn(program, args, { cwd: nativeBuild, stdio: ['ignore', 'pipe', 'ignore'] });
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => child.kill('SIGKILL'), limitMs);
+    let rest = '';
+    child.stdout.setEncoding('utf8').on('data', (text) => {
+      rest = (rest + text).slice(-4_000);
+      if (/^not ok /m.test(rest)) child.kill('SIGKILL');
+    });
+    child.on('close', (status) => {
+      clearTimeout(timer);
+      resolve(status === 0);
+    });
+  });
 }

@@ -29,3 +29,14 @@ export function report(results) {
   if (survivors.length > 0) console.log('\nSurvivors, to be read:');
   for (const { source, line: at, what, code, tests } of survivors) console.log(`  ${source}:${at}  ${what}${tests === 0 ? ' (no test reaches it)' : ''}\n      ${code}`);
 }
+
+/** Those of `all` that a run before, whose results are `before`, has left alive; found by their words where lines have moved. */
+export function survivorsIn(before, all) {
+  const same = (one) => (other) => other.source === one.source && other.what === one.what && other.code === one.code;
+  const picked = new Set();
+  for (const one of before.filter(({ killer }) => killer === null)) {
+    const found = all.filter((other) => same(one)(other) && !picked.has(other)).sort((a, b) => Math.abs(a.line - one.line) - Math.abs(b.line - one.line));
+    if (found[0] !== undefined) picked.add(found[0]);
+  }
+  return [...picked];
+}

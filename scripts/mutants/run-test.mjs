@@ -2,16 +2,20 @@
 import { spawn } from 'node:child_process';
 import { sandbox } from './sandbox.mjs';
 
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
+
 /**
- * @param {string} file of the sandbox
- * @param {{ limitMs: number, coverage?: string }} options `coverage`: a folder for what V8 has seen run
+ * @param {string} file
+ * @param {{ limitMs: number, coverage?: string, folder?: string }} options `coverage`: where V8 writes what it has seen run; `folder`: where it runs
  * @returns {Promise<{ passed: boolean, ms: number, timedOut: boolean }>}
  */
-export function runTest(file, { limitMs, coverage }) {
+export function runTest(file, { limitMs, coverage, folder = sandbox }) {
   const began = Date.now();
   const env = { ...process.env, TAP_BAIL: '1', TAP_TIMEOUT: String(Math.ceil(limitMs / 1000)), ...(coverage === undefined ? {} : { NODE_V8_COVERAGE: coverage }) };
   // A group of its own: a test that is ended leaves no server behind.
-  const child = spawn(process.execPath, [file], { cwd: sandbox, stdio: 'ignore', env, detached: true });
+  const child = spawn(process.execPath, [file], { cwd: folder, stdio: 'ignore', env, detached: true });
+  const ended = () => stop(child.pid);
+  process.once('exit', ended);
   return new Promise((resolve) => {
     let timedOut = false;
     const timer = setTimeout(() => {
@@ -20,6 +24,7 @@ export function runTest(file, { limitMs, coverage }) {
     }, limitMs);
     child.on('exit', (code) => {
       clearTimeout(timer);
+      process.off('exit', ended);
       stop(child.pid);
       resolve({ passed: code === 0 && !timedOut, ms: Date.now() - began, timedOut });
     });

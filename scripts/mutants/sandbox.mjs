@@ -3,11 +3,16 @@ import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 
 import { join } from 'node:path';
 import { root } from '../setup.mjs';
 
-export const sandbox = join(root, 'build', 'mutants', 'root');
+const kSandboxes = join(root, 'build', 'mutants');
+export const sandbox = join(kSandboxes, `root-${process.pid}`);
 
-/** Made anew from dist/ and build/test/; all else is linked. */
+/** Of dist/ and build/test/; all else is linked. It goes with this process; those of killed ones go now. */
 export function makeSandbox() {
-  rmSync(sandbox, { recursive: true, force: true });
+  for (const name of existsSync(kSandboxes) ? readdirSync(kSandboxes) : []) {
+    const pid = /^root-(\d+)$/.exec(name)?.[1];
+    if (pid !== undefined && !existsSync(`/proc/${pid}`)) rmSync(join(kSandboxes, name), { recursive: true, force: true });
+  }
+  process.on('exit', () => rmSync(sandbox, { recursive: true, force: true }));
   mkdirSync(join(sandbox, 'build'), { recursive: true });
   for (const name of readdirSync(root)) {
     if (!['build', 'dist', '.git'].includes(name)) symlinkSync(join(root, name), join(sandbox, name));

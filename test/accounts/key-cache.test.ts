@@ -2,11 +2,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
 import { Accounts } from '../../src/accounts/accounts.js';
 import { AccountChanges } from '../../src/accounts/changes.js';
 import { KeyCache } from '../../src/accounts/key-cache.js';
+import { keyDigest } from '../../src/accounts/keys.js';
 import type { KeyStore } from '../../src/accounts/key-store.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 
@@ -62,4 +64,115 @@ t.test('known keys at once, unknown ones when they are found, and nothing from b
   await cache.authenticate(other.secret);
   await cache.flushLastUsed();
   t.match((await accounts.keys.get(other.key.organizationId, other.key.id))?.lastUsedAt, /^\d{4}-/);
+});
+
+t.test('where changes are told a key is remembered as long as they are, and while the store is away', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-key-trust-'));
+  const database = await openStore(path);
+  const directory = new LmdbDirectory(database);
+  t.teardown(async () => {
+    await database.close();
+    rmSync(path, { recursive: true, force: true });
+  });
+  const { id } = await directory.organizations.ensureFirst();
+  const { key, secret } = await directory.apiKeys.create(id, { name: 'a' }, null);
+  const { secret: unseen } = await directory.apiKeys.create(id, { name: 'b' }, null);
+  let now = Date.now();
+  let gate: Promise<unknown> = Promise.resolve();
+  const store: KeyStore = {
+    find: async (digest) => { await gate; return directory.keyStore.find(digest); },
+    noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
+  };
+  const trust = { confirmedAt: now - 60_000, away: false, awayMs: 10_000 };
+  const cache = new KeyCache(store, () => now, trust);
+  const isKnown = (): boolean => {
+    try {
+      const found = cache.authenticate(secret);
+      if (!(found instanceof Promise)) return true;
+      found.catch(() => undefined);
+      return false;
+    } catch {
+      return false;
+    }
+  };
+  t.match(await cache.authenticate(secret), { keyId: key.id });
+  t.equal(cache.size, 2, 'a key, and that it was used');
+  now += 900;
+  t.ok(isKnown(), 'since it was read');
+  now += 1;
+  t.notOk(isKnown());
+  trust.confirmedAt = now;
+  await cache.authenticate(secret);
+  trust.confirmedAt = now + 5_000;
+  now += 5_900;
+  t.ok(isKnown(), 'since everything was told that had changed');
+  now += 1;
+  t.notOk(isKnown());
+  await cache.authenticate(secret);
+
+  trust.confirmedAt = now;
+  trust.away = true;
+  now += 10_000;
+  t.ok(isKnown(), 'away: so long it goes on');
+  await t.rejects(async () => cache.authenticate(unseen), { code: 'maintenance' }, 'one that is not remembered cannot be looked up');
+  now += 1;
+  await t.rejects(async () => cache.authenticate(secret), { code: 'maintenance' });
+  trust.away = false;
+  trust.confirmedAt = now;
+  now += 901;
+  await cache.authenticate(secret);
+  now += 901;
+  const late = new AbortController();
+  gate = sleep(60_000, undefined, { signal: late.signal }).catch(() => undefined);
+  const began = performance.now();
+  t.match(await cache.authenticate(secret), { keyId: key.id }, 'a store that does not answer is not waited for where the key is remembered');
+  t.ok(performance.now() - began > 900);
+  late.abort();
+  cache.forget('org_other');
+  t.equal(cache.size, 2);
+  cache.forget(id);
+  t.equal(cache.size, 1, 'of its organization nothing is left but the use');
+});
+
+t.test('keys too long to be any are not looked up, what is remembered is bounded, and at the moment of its end a key is over', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-key-bounds-'));
+  const database = await openStore(path);
+  const { apiKeys, keyStore, organizations } = new LmdbDirectory(database);
+  t.teardown(async () => {
+    await database.close();
+    rmSync(path, { recursive: true, force: true });
+  });
+  const { id } = await organizations.ensureFirst();
+  const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
+  let looked = 0;
+  // As if all keys were this one: ten thousand of them take long to make.
+  const store: KeyStore = { find: (_digest) => { looked++; return keyStore.find(keyDigest(secret)); }, noteLastUsed: (times) => keyStore.noteLastUsed(times) };
+  let now = Date.now();
+  const cache = new KeyCache(store, () => now);
+  t.throws(() => cache.authenticate('x'.repeat(513)), { code: 'invalid_api_key' });
+  t.equal(looked, 0);
+  await cache.authenticate('x'.repeat(512));
+  t.equal(looked, 1);
+  for (let at = 0; at < 9_999; at++) await cache.authenticate(String(at));
+  t.equal(cache.size, 10_001);
+  await cache.authenticate('one more');
+  t.equal(cache.size, 2, 'all are forgotten at once');
+  await cache.flushLastUsed();
+  t.equal(cache.size, 1);
+
+  now = Date.parse('2100-01-01T00:00:00.000Z') - 1;
+  await cache.authenticate(secret);
+  now += 1;
+  t.throws(() => cache.authenticate(secret), { code: 'api_key_expired' });
+  await cache.flushLastUsed();
+  t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'what is refused is no use');
+  now = Date.now();
+  await apiKeys.rotate(id, key.id, 3_600, { type: 'operator_api', id: null, email: null, ip: null }, null);
+  now = Date.parse((await apiKeys.get(id, key.id))!.revokedAt!) - 1;
+  await cache.authenticate(secret);
+  now += 1;
+  t.throws(() => cache.authenticate(secret), { code: 'api_key_revoked' });
+  await organizations.change(id, { status: 'suspended' }, null);
+  now -= 10_000;
+  await t.rejects(async () => cache.authenticate(secret), { code: 'organization_suspended' });
 });

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import t from 'tap';
 import type { Limited, Reservation, ReserveRequest } from '../../src/admission/admission.js';
+import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../../src/admission/counter-memory.js';
 import { duration } from '../../src/admission/headers.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { MonthUse, monthNumber, type StoredMonth } from '../../src/admission/month-use.js';
@@ -273,6 +274,85 @@ t.test('the wait for a place goes by how long requests take', (t) => {
   }
   reserve(admission, ask());
   t.equal(refusal(() => reserve(admission, ask())).retryAfterMs, 10_000);
+  t.end();
+});
+
+t.test('how long requests take is a running mean of those that ran', (t) => {
+  const after = (...took: number[]): number | undefined => {
+    const { admission, pass } = gate({ concurrency: 1 });
+    for (const ms of took) {
+      const one = reserve(admission, ask());
+      pass(Math.abs(ms));
+      if (ms < 0) one.refund();
+      else one.settle(1);
+    }
+    reserve(admission, ask());
+    return refusal(() => reserve(admission, ask())).retryAfterMs;
+  };
+  t.equal(after(20_000, 4_000), 9_000);
+  t.equal(after(4_000, 20_000), 3_000);
+  t.equal(after(20_000, -900_000), 10_000, 'what is refunded says nothing');
+  t.equal(after(7_200_000), 1_800_000, 'an hour of one request at most');
+  t.equal(after(1_000), 1_000, 'a second at least');
+  t.equal(after(), 1_000);
+  t.end();
+});
+
+t.test('more choices than there are places, or as many', (t) => {
+  const { admission } = gate({ concurrency: 2 });
+  t.match(refusal(() => reserve(admission, ask({ n: 3 }))), { code: 'concurrency_limit_exceeded', retryAfterMs: 60_000, message: /3 choices at once; the limit of the organization is 2/ });
+  reserve(admission, ask({ n: 2 })).refund();
+  t.equal(admission.unfinished(), 0);
+  t.end();
+});
+
+t.test('a wait counts nothing that the request itself has taken and gives back', (t) => {
+  const { admission } = gate({ rpm: 2, tpm: 1_000, concurrency: null });
+  reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
+  const refused = refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 700 })));
+  t.match(refused, { code: 'tpm_limit_exceeded', retryAfterMs: 18_000 }, 'for the 300 tokens that lack, not for its second request');
+  t.equal(refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 401 }))).retryAfterMs, 60, 'one token');
+  reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
+  t.end();
+});
+
+t.test('the shortest wait is a millisecond', (t) => {
+  const { admission } = gate({ tpm: 1_000_000, rpm: null, concurrency: null });
+  reserve(admission, ask({ promptTokens: 600_000, statedCap: 400_000 }));
+  t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1, statedCap: 0 }))).retryAfterMs, 1);
+  t.end();
+});
+
+t.test('what a thread that ended had admitted is given back', (t) => {
+  const buffer = new SharedArrayBuffer(COUNTER_BYTES);
+  const ledger = ledgerOf(new SharedArrayBuffer(ledgerBytes(1)), 1);
+  const { limits } = configWith({ limits: { concurrency: 3 } });
+  const [ended, other] = [new LocalAdmission(limits, { buffer, ledger }), new LocalAdmission(limits, { buffer })];
+  reserve(ended, ask({ n: 2 }));
+  reserve(other, ask());
+  other.leaveAll(ledger);
+  t.equal(other.unfinished(), 1);
+  t.equal(other.health(), null);
+  t.end();
+});
+
+t.test('the first record of all counts reads and connections like any other', (t) => {
+  const of = (): LocalAdmission => new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
+  of().read(ORG);
+  of().connect('org_a', 1)();
+  t.equal(refusal(() => reserve(of(), ask({ n: 1_000 }))).retryAfterMs, 60_000);
+  t.end();
+});
+
+t.test('reads without a limit, and one that is refused leaves no trace', (t) => {
+  const { admission: open } = gate({ read_rpm: null });
+  for (let i = 0; i < 2_000; i++) open.read(ORG);
+  const { admission, pass } = gate({ read_rpm: 1 });
+  admission.read(ORG);
+  for (let i = 0; i < 5; i++) t.equal(refusal(() => admission.read(ORG)).retryAfterMs, 60_000);
+  pass(60_000);
+  admission.read(ORG);
+  t.equal(admission.unfinished(), 0);
   t.end();
 });
 

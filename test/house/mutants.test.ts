@@ -6,7 +6,12 @@ const { mutantsOf, compiled } = await import(new URL('../../../scripts/mutants/o
   mutantsOf(name: string, text: string): Mutant[];
   compiled(name: string, text: string, mutant: Mutant): string;
 };
-const { chosen } = await import(new URL('../../../scripts/mutants/report.mjs', import.meta.url).href) as { chosen<T>(all: readonly T[], count: number, seed: number): T[] };
+interface Placed { source: string; line: number; what: string; code: string }
+const { chosen, survivorsIn } = await import(new URL('../../../scripts/mutants/report.mjs', import.meta.url).href) as {
+  chosen<T>(all: readonly T[], count: number, seed: number): T[];
+  survivorsIn<T extends Placed>(before: readonly (Placed & { killer: string | null })[], all: readonly T[]): T[];
+};
+const { mutantsIn } = await import(new URL('../../../scripts/mutants/native.mjs', import.meta.url).href) as { mutantsIn(source: string, whole: string): (Placed & { text: string })[] };
 
 const SOURCE = `import { a } from './a.js';
 export interface Limit { readonly most: 5 }
@@ -43,5 +48,24 @@ t.test('a seed takes the same ones again, in their order', (t) => {
   t.same(some, [...some].sort((a, b) => a - b));
   t.notSame(some, chosen(all, 100, 8));
   t.same(chosen(all, 5_000, 7), all);
+  t.end();
+});
+
+t.test('what survived before is found again where lines have moved, each once', (t) => {
+  const one = { source: 'src/f.ts', line: 5, what: '< is <=', code: 'if (x < 3) {' };
+  const all = [{ ...one, line: 7 }, { ...one, line: 30 }, { ...one, line: 8, what: '3 is one more' }, { ...one, source: 'src/g.ts' }];
+  t.same(survivorsIn([{ ...one, killer: null }], all), [all[0]]);
+  t.same(survivorsIn([{ ...one, killer: null }, { ...one, line: 28, killer: null }], all), [all[0], all[1]]);
+  t.same(survivorsIn([{ ...one, killer: 'some.test.js' }, { ...one, code: 'gone', killer: null }], all), []);
+  t.end();
+});
+
+t.test('of C++: one change in a line, none in what only asserts, takes memory ahead or talks', (t) => {
+  const source = ['#include <a>', 'int f(int x) {', '  assert(x > 0);', '  list.reserve(1);', '  say("1 < 2");', '  if (x < 3 && !done) ++count;   // 0 < 1', '  release(x);', '  return x + 10;', '}'];
+  const found = mutantsIn('f.cc', source.join('\n'));
+  t.same(found.map(({ line, text }) => `${line} ${text.trim()}`.trim()), [
+    '6 if (x <= 3 && !done) ++count;', '6 if (x < 3 || !done) ++count;', '6 if (x < 3 && !done) --count;', '7', '8 return x - 10;',
+  ]);
+  t.equal(new Set(found.map(({ line, what }) => `${line} ${what}`)).size, found.length);
   t.end();
 });

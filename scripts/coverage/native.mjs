@@ -1,0 +1,70 @@
+// Branches of native/engine from gcov: its files compiled anew with counters and linked before the libraries of the build
+// that is there. What only an exception takes does not count, nor what an assertion leaves out.
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { compileCommand, isBuilt, link, shell } from '../mutants/native-build.mjs';
+import { root, say, SetupError } from '../setup.mjs';
+
+const kOut = join(root, 'build', 'coverage', 'native');
+const kLimitMs = 1_800_000;
+/** Kernels of a processor's own are compiled and tested once for each: they are what backend tests are for. */
+const kLeftOut = /_(avx2|avx512|plain)\.cc$/;
+
+export async function nativeBranches(folder) {
+  if (!isBuilt('tests_engine')) throw new SetupError('coverage: tests_engine is not built: npm run build:native, then ninja -C build/native tests_engine');
+  const at = join(root, folder);
+  const sources = statSync(at).isFile() ? [folder] : readdirSync(at, { recursive: true }).filter((name) => name.endsWith('.cc') && !kLeftOut.test(name)).sort().map((name) => relative(root, join(at, name)));
+  rmSync(kOut, { recursive: true, force: true });
+  mkdirSync(kOut, { recursive: true });
+  const objects = [];
+  for (const [index, source] of sources.entries()) {
+    const object = join(kOut, `${source.replaceAll('/', '-')}.o`);
+    if (!shell(compileCommand(source, { object, more: ['-w', '-O0', '--coverage'] }), { output: 2 })) throw new SetupError(`coverage: ${source} does not compile`);
+    objects.push(object);
+    say(`${index + 1}/${sources.length} ${source}`);
+  }
+  const program = join(kOut, 'tests_engine');
+  if (!link('tests_engine', { program, objects, more: ['--coverage'] })) throw new SetupError('coverage: tests_engine does not link');
+  say('running tests_engine');
+  const { status } = spawnSync(program, [], { cwd: kOut, stdio: 'ignore', timeout: kLimitMs });
+  if (status !== 0) say(`tests_engine ended with ${status}`);
+  const files = new Map();
+  for (const object of objects) {
+    spawnSync('gcov', ['--branch-probabilities', '--json-format', object], { cwd: kOut, stdio: 'ignore' });
+  }
+  for (const name of readdirSync(kOut).filter((name) => name.endsWith('.gcov.json.gz'))) {
+    for (const { file, lines } of JSON.parse(gunzipSync(readFileSync(join(kOut, name))).toString()).files) {
+      const path = relative(root, join(root, 'build', 'native', file).includes(root) && !file.startsWith('/') ? join(root, 'build', 'native', file) : file);
+      if (path.startsWith(folder)) add(files, path, lines);
+    }
+  }
+  return [...files].map(([name, counted]) => summary(name, counted));
+}
+
+/** Of a header's line there is one count for each file that has it, and of a template's for each instance: a branch is taken if one of them takes it. */
+function add(files, path, lines) {
+  const counted = files.get(path) ?? new Map();
+  for (const { line_number: line, branches } of lines) {
+    const own = branches.filter((branch) => !branch.throw).map(({ count }) => count > 0);
+    const before = counted.get(line);
+    counted.set(line, before === undefined || before.length !== own.length ? merged(before, own) : own.map((taken, at) => taken || before[at]));
+  }
+  files.set(path, counted);
+}
+
+const merged = (before, own) => (before === undefined || before.length < own.length ? own : before);
+
+function summary(name, counted) {
+  const text = readFileSync(join(root, name), 'utf8').split('\n');
+  const lines = [];
+  let [taken, all] = [0, 0];
+  for (const [line, branches] of [...counted].sort(([a], [b]) => a - b)) {
+    if (/\bassert\(/.test(text[line - 1] ?? '')) continue;
+    all += branches.length;
+    taken += branches.filter(Boolean).length;
+    if (branches.includes(false)) lines.push(line);
+  }
+  return { name, taken, all, lines };
+}

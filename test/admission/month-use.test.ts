@@ -1,0 +1,122 @@
+// What an organization has used of its month, step by step: who begins the count, who waits, what a full table says.
+import t from 'tap';
+import type { Limited } from '../../src/admission/admission.js';
+import { LocalAdmission } from '../../src/admission/local-admission.js';
+import { monthName, MonthUse, monthNumber, nextMonth } from '../../src/admission/month-use.js';
+import { recordKey } from '../../src/admission/record-key.js';
+import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
+import { configWith } from '../../src/config/load.js';
+
+const NOVEMBER = Date.parse('2026-11-30T23:59:00Z');
+const tableOf = (records: number): RecordTable => new RecordTable(new SharedArrayBuffer(tableBytes(records)), { now: () => 1n, month: () => monthNumber(NOVEMBER) });
+
+/** Stored sums that somebody asks for, each answered by hand. */
+function asked(): { all: ((tokens: number) => void)[]; stored: () => Promise<number> } {
+  const all: ((tokens: number) => void)[] = [];
+  return { all, stored: () => new Promise((resolve) => { all.push(resolve); }) };
+}
+const turn = async (): Promise<void> => { for (let i = 0; i < 5; i++) await new Promise(setImmediate); };
+
+t.test('months, by the clock of UTC', (t) => {
+  t.same([NOVEMBER, NOVEMBER + 60_000, NOVEMBER + 32 * 86_400_000].map(monthNumber), [202611, 202612, 202701]);
+  t.same([202611, 202612, 202701].map(monthName), ['2026-11', '2026-12', '2027-01']);
+  t.same([NOVEMBER, NOVEMBER + 60_000].map((ms) => nextMonth(ms).toISOString()), ['2026-12-01T00:00:00.000Z', '2027-01-01T00:00:00.000Z']);
+  t.end();
+});
+
+t.test('a count that another thread does not begin is taken from it once: the next one waits for that', async (t) => {
+  const table = tableOf(64);
+  const { all, stored } = asked();
+  const of = (patienceMs?: number): MonthUse => new MonthUse(table, stored, () => NOVEMBER, patienceMs);
+  const first = of().used('org_a');
+  t.equal(all.length, 1);
+  const second = of(20).used('org_a');
+  while (all.length < 2) await turn();
+  const third = of();
+  const waiting = third.used('org_a');
+  await turn();
+  t.equal(all.length, 2, 'what was taken anew is a claim like the first');
+  third.add('org_a', 5);
+  await turn();
+  t.equal(all.length, 2, 'and what is used meanwhile begins nothing');
+  all[1]!(70);
+  await second;
+  await waiting;
+  t.equal(third.used('org_a'), 75);
+  all[0]!(70);
+  await first;
+  t.equal(third.used('org_a'), 75, 'whose turn is over adds nothing');
+  const fourth = of().used('org_b');
+  const fifth = of(20).used('org_b');
+  while (all.length < 4) await turn();
+  const sixth = of(20).used('org_b');
+  while (all.length < 5) await turn();
+  all[4]!(7);
+  await sixth;
+  all[3]!(7);
+  all[2]!(7);
+  await Promise.all([fourth, fifth]);
+  t.equal(third.used('org_b'), 7, 'of three that looked it up one counts');
+  t.equal(table.unfinished(), 0);
+});
+
+t.test('what somebody who counts for all has said stands, and begins the month', (t) => {
+  const table = tableOf(64);
+  const { all, stored } = asked();
+  let wall = NOVEMBER;
+  const months = new MonthUse(table, stored, () => wall);
+  months.saw('org_a', 40.4);
+  t.equal(months.used('org_a'), 40);
+  months.saw('org_a', 12.6);
+  t.equal(months.used('org_a'), 13, 'also where it is less');
+  wall += 120_000;
+  months.saw('org_a', 3);
+  t.equal(months.used('org_a'), 3, 'in another month');
+  t.equal(all.length, 0, 'nothing is looked up');
+  void months.used('org_b');
+  months.saw('org_b', 9);
+  t.ok(months.used('org_b') instanceof Promise, 'a count that is being begun is left to who begins it');
+  t.equal(all.length, 1);
+  t.end();
+});
+
+t.test('in a table without a place nothing can be said, and nothing is counted', async (t) => {
+  const table = tableOf(1);
+  t.equal(table.enter(recordKey('organization', 'org_b', 'm'), 1, null), 0);
+  const months = new MonthUse(table, () => Promise.resolve(5), () => NOVEMBER);
+  t.equal(months.used('org_a'), null);
+  t.doesNotThrow(() => months.add('org_a', 3));
+  t.doesNotThrow(() => months.saw('org_a', 3));
+  t.equal(table.load(0, 'tokens'), 0n, 'what is there is of another');
+  t.equal(table.unfinished(), 1);
+});
+
+t.test('who is not capped is counted only where a count has begun', async (t) => {
+  const table = tableOf(1);   // the first record is one like the others
+  const looked: string[] = [];
+  const months = new MonthUse(table, (id) => { looked.push(id); return Promise.resolve(100); }, () => NOVEMBER);
+  months.add('org_a', 3, false);
+  await turn();
+  t.same(looked, []);
+  t.equal(table.find(recordKey('month', 'org_a')), -1, 'not even a record');
+  months.add('org_a', 3);
+  await turn();
+  t.equal(months.used('org_a'), 103);
+  months.add('org_a', 4, false);
+  t.equal(months.used('org_a'), 107);
+});
+
+t.test('a capped organization whose month has no place is refused, not let through uncounted', async (t) => {
+  const admission = new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, { buffer: new SharedArrayBuffer(tableBytes(1)), wall: () => NOVEMBER });
+  const who: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
+  const ask = { model: 'm', promptTokens: { tokens: 1, exact: true }, statedCap: 1, modelMaximum: 1, n: 1 };
+  const running = await admission.reserve({ ...ask, identity: who });
+  const again = await admission.reserve({ ...ask, identity: who });
+  t.throws(() => admission.reserve({ ...ask, identity: { ...who, monthlyTokenCap: 1_000 } }), { code: 'capacity_exhausted', retryAfterMs: 60_000 });
+  t.throws(() => admission.read(who), { code: 'capacity_exhausted' });
+  t.throws(() => admission.connect('org_a', 5), { code: 'capacity_exhausted' });
+  t.throws(() => admission.reserve({ ...ask, identity: { ...who, organizationId: 'org_b' } }), { code: 'capacity_exhausted' });
+  running.settle(1);
+  again.refund();
+  t.equal(admission.unfinished(), 0);
+});

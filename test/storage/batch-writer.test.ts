@@ -1,0 +1,99 @@
+// What many tell is written together: in order, again after a failure, and bounded where nothing can be written.
+import t from 'tap';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BatchWriter } from '../../src/storage/batch-writer.js';
+import type { Log } from '../../src/telemetry/types.js';
+import { eventually } from '../e2e/monolith.js';
+
+function bench(more: { batch?: number; maxWaiting?: number } = {}) {
+  const written: number[][] = [];
+  const said: string[] = [];
+  const state = { fails: false, gate: Promise.resolve() };
+  const note = (level: string) => (fields: object, text: string): void => { said.push(`${level} ${text} ${JSON.stringify(fields, (key, value: unknown) => (key === 'err' ? undefined : value))}`); };
+  const writer = new BatchWriter<number>({
+    what: 'use', log: { error: note('error'), info: note('info') } as unknown as Log, ...more,
+    write: async (batch) => {
+      await state.gate;
+      if (state.fails) throw new Error('no');
+      written.push([...batch]);
+    },
+  });
+  return { writer, written, said, state };
+}
+
+t.test('a quarter of a second after the first, all together', async (t) => {
+  const { writer, written } = bench();
+  const began = performance.now();
+  for (const one of [1, 2, 3]) writer.add(one);
+  t.same([written, writer.waiting], [[], 3]);
+  const alive = setInterval(() => undefined, 1_000);
+  t.ok(await eventually(() => written.length > 0));
+  clearInterval(alive);
+  t.ok(performance.now() - began >= 245);
+  t.same([written, writer.waiting], [[[1, 2, 3]], 0]);
+});
+
+t.test('flush writes all at once, a batch after the other, also what comes meanwhile', async (t) => {
+  const { writer, written, state, said } = bench({ batch: 2 });
+  let open = (): void => undefined;
+  state.gate = new Promise((resolve) => { open = resolve; });
+  for (const one of [1, 2, 3]) writer.add(one);
+  const flushes = [writer.flush(), writer.flush()];
+  writer.add(4);
+  writer.add(5);
+  open();
+  await Promise.all(flushes);
+  t.same([written, writer.waiting, said], [[[1, 2], [3, 4], [5]], 0, []]);
+  await writer.close();
+  t.same(said, []);
+});
+
+t.test('a thousand at a time where nothing else is said', async (t) => {
+  const { writer, written } = bench();
+  for (let one = 0; one < 1_001; one++) writer.add(one);
+  await writer.close();
+  t.same(written.map(({ length }) => length), [1_000, 1]);
+});
+
+t.test('what could not be written comes first when it can be again, and the log says each once', async (t) => {
+  const { writer, written, said, state } = bench();
+  state.fails = true;
+  writer.add(1);
+  await writer.flush();
+  writer.add(2);
+  await writer.flush();
+  t.same([written, writer.waiting], [[], 2]);
+  t.match(said, [/^error use cannot be recorded now; it is tried again/]);
+  t.equal(said.length, 1);
+  state.fails = false;
+  const began = performance.now();
+  const alive = setInterval(() => undefined, 1_000);
+  t.ok(await eventually(() => written.length > 0), 'by itself');
+  clearInterval(alive);
+  t.ok(performance.now() - began > 1_500, 'after two seconds');
+  t.same(written, [[1, 2]]);
+  t.equal(said.at(-1), 'info use is recorded again {"dropped":0}');
+  writer.add(3);
+  await writer.close();
+  t.equal(said.length, 2);
+});
+
+t.test('more than may wait is dropped, and told of once', async (t) => {
+  const { writer, written, said, state } = bench({ maxWaiting: 2 });
+  state.fails = true;
+  for (const one of [1, 2, 3, 4]) writer.add(one);
+  t.equal(writer.waiting, 2);
+  await writer.flush();
+  t.same(said, ['error use is told faster than it can be recorded: some is dropped {"waiting":2}', 'error use cannot be recorded now; it is tried again {}']);
+  state.fails = false;
+  await writer.flush();
+  t.same(written, [[1, 2]]);
+  t.equal(said.at(-1), 'info use is recorded again {"dropped":2}');
+  for (const one of [5, 6, 7]) writer.add(one);
+  t.match(said.at(-1), /is told faster/, 'and again the next time');
+  state.fails = true;
+  await writer.close();
+  t.equal(said.at(-1), 'error use could not be recorded and is lost {"entries":2}');
+  t.equal(writer.waiting, 0);
+  await sleep(5);
+});
