@@ -1,12 +1,12 @@
 // What a model that runs elsewhere costs here: time added to the first token, processor time of a request, and the memory of
 // many streams at once, in front of a stand-in that answers without a model. Stand-in, server and client are processes of
-// their own; direct and through the server are measured in turn within the same seconds, and the server tells how long its
-// collections of garbage took.
+// their own; direct and through the server are measured in turn within the same seconds. The server tells how long its
+// collections of garbage took, and the kernel how long each process was ready to run and had to wait for a processor.
 //
 //   npm run bench -- upstream --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,18 +53,19 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
  * are of all rounds together; the range is that of the rounds.
  */
 async function latencies(rate: number, seconds: number, rounds: number, flags: readonly string[]): Promise<object> {
-  return withServers(0, 0, flags, async (direct, through, server) => {
+  return withServers(0, 0, flags, async (direct, through, server, standIn) => {
     const ways = [new Driver(direct), new Driver(through)] as const;
     for (const way of ways) await way.drive(rate, 1);
     await toldBy(server);
-    const cpu: number[] = [], told: LoopTold[] = [];
+    const cpu: number[] = [], told: LoopTold[] = [], waits: Waits[] = [];
     const times: [number[][], number[][]] = [[], []];
     for (let round = 0; round < rounds; round++) {
       times[0].push(await ways[0].drive(rate, seconds));
       await toldBy(server);
-      const before = cpuSeconds(server.pid as number);
+      const before = cpuSeconds(server.pid as number), waited = waitsOf(server, standIn);
       const these = await ways[1].drive(rate, seconds);
       cpu.push((cpuSeconds(server.pid as number) - before) * 1e6 / (these.length + rate / 2));
+      waits.push(since(waited, waitsOf(server, standIn), these.length + rate / 2));
       told.push(await toldBy(server));
       times[1].push(these);
     }
@@ -73,7 +74,7 @@ async function latencies(rate: number, seconds: number, rounds: number, flags: r
     const added = (at: 'p50' | 'p90' | 'p99'): object => ({ all: rounded(with_[at] - alone[at]), rounds: with_.rounds.map((one, index) => rounded(one[at] - alone.rounds[index]![at])) });
     return {
       added_ms: { p50: added('p50'), p90: added('p90'), p99: added('p99') }, direct_ms: alone, through_ms: with_,
-      cpu_us_per_request: rounded([...cpu].sort((a, b) => a - b)[Math.floor(cpu.length / 2)] as number), failed: ways[0].failed + ways[1].failed, server: told,
+      cpu_us_per_request: rounded([...cpu].sort((a, b) => a - b)[Math.floor(cpu.length / 2)] as number), waited_us_per_request: waits, failed: ways[0].failed + ways[1].failed, server: told,
     };
   });
 }
@@ -93,6 +94,19 @@ async function toldBy(server: ChildProcess): Promise<LoopTold> {
   server.send('tell');
   return (await once(server, 'message'))[0] as LoopTold;
 }
+
+/** Microseconds that threads were ready to run and had to wait for a processor: of the server its answering thread and the others (the collector's helpers among them). */
+interface Waits { server: number; helpers: number; stand_in: number; client: number }
+
+function waitsOf(server: ChildProcess, standIn: ChildProcess): Waits {
+  const us = (pid: number, which: (thread: number) => boolean): number => readdirSync(`/proc/${pid}/task`).map(Number).filter(which)
+    .reduce((sum, thread) => sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[1]) / 1e3, 0);
+  const [of, behind] = [server.pid as number, standIn.pid as number];
+  return { server: us(of, (thread) => thread === of), helpers: us(of, (thread) => thread !== of), stand_in: us(behind, () => true), client: us(process.pid, () => true) };
+}
+
+const since = (before: Waits, now: Waits, requests: number): Waits =>
+  Object.fromEntries(Object.entries(now).map(([who, us]) => [who, rounded((us - before[who as keyof Waits]) / requests)])) as unknown as Waits;
 
 async function memory(streams: number, flags: readonly string[]): Promise<object> {
   // So long between two tokens that all are open at once, also on a machine with something else to do.
@@ -216,7 +230,7 @@ function open(target: Target, tokens: number, begun: () => void, failed: () => v
   return socket;
 }
 
-async function withServers<T>(firstMs: number, gapMs: number, flags: readonly string[], work: (direct: Target, through: Target, server: ChildProcess) => Promise<T>): Promise<T> {
+async function withServers<T>(firstMs: number, gapMs: number, flags: readonly string[], work: (direct: Target, through: Target, server: ChildProcess, standIn: ChildProcess) => Promise<T>): Promise<T> {
   const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const standIn = spawn(process.execPath, [join(packageRoot, 'build', 'bench', 'lib', 'stand-in-server.js'), String(firstMs), String(gapMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
   const port = Number(/\d+/.exec(await firstLine(standIn))?.[0]);
@@ -226,7 +240,7 @@ async function withServers<T>(firstMs: number, gapMs: number, flags: readonly st
   ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   try {
     const ready = JSON.parse(await firstLine(server)) as { port: number };
-    return await work({ port, key: null, model: 'far' }, { port: ready.port, key: KEY, model: 'far' }, server);
+    return await work({ port, key: null, model: 'far' }, { port: ready.port, key: KEY, model: 'far' }, server, standIn);
   } finally {
     for (const child of [server, standIn]) {
       child.kill('SIGKILL');

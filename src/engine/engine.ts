@@ -72,7 +72,7 @@ export class Engine {
       cancel: () => {
         // The engine may give an ended request's number to a later one.
         if (this.#listeners.get(id) !== listener) return;
-        this.#listeners.delete(id);
+        this.#forget(id, listener);
         this.#channel.cancel(id);
       },
       finish: (choice) => {
@@ -134,11 +134,19 @@ export class Engine {
     const listener = this.#listeners.get(id);
     if (listener === undefined) return;   // cancelled since
     if (event.type === 'started') this.#pace.started();
-    if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) this.#listeners.delete(id);
-    this.#call(listener, event);
+    if (event.type !== 'failed' && (event.type !== 'finished' || --listener.choicesLeft > 0)) return this.#call(listener, event);
+    const { onEvent } = listener;
+    this.#forget(id, listener);
+    this.#call({ onEvent }, event);
   }
 
-  #call(listener: Listener, event: EngineEvent): void {
+  /** It is emptied as well: tables that the map has outgrown still point to it, and through it to all of its request (see Roster). */
+  #forget(id: number, listener: Listener): void {
+    this.#listeners.delete(id);
+    listener.onEvent = () => undefined;
+  }
+
+  #call(listener: Pick<Listener, 'onEvent'>, event: EngineEvent): void {
     try {
       listener.onEvent(event);
     } catch (error) {

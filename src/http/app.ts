@@ -73,7 +73,7 @@ export class HttpServer {
   private readonly reading: ReadingBudget;
   private readonly turns = new ParseTurns();
   private readonly loopTime: LoopTime;
-  private readonly live = new Set<UwsExchange>();
+  private live = 0;               // requests that are not answered completely
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
   private refusing = false;
@@ -92,8 +92,9 @@ export class HttpServer {
       loopTime: this.loopTime,
       trustProxy: config.http.trust_proxy,
       finished: (record) => {
-        telemetry.request(record);
-        options.finished?.(record);
+        this.live--;
+        this.told(record);
+        this.settleIdle();
       },
       unexpected: (error, requestId) => telemetry.log.error({ err: error, request_id: requestId }, 'unexpected failure'),
     };
@@ -105,7 +106,7 @@ export class HttpServer {
       trace: (request) => telemetry.trace(request),
       draining: () => this.refusing,
       turnEnded: (record) => {
-        this.exchangeHost.finished(record);
+        this.told(record);
         this.settleIdle();
       },
       unexpected: this.exchangeHost.unexpected,
@@ -161,7 +162,7 @@ export class HttpServer {
 
   /** Requests that are not answered completely, turns of WebSockets included. */
   get inFlight(): number {
-    return this.live.size + this.sockets.inFlight;
+    return this.live + this.sockets.inFlight;
   }
 
   /** Resolves when no request is in flight. */
@@ -181,20 +182,18 @@ export class HttpServer {
     this.app.close();
   }
 
+  private told(record: RequestRecord): void {
+    this.options.telemetry.request(record);
+    this.options.finished?.(record);
+  }
+
   private settleIdle(): void {
     if (this.inFlight === 0) for (const callback of this.idleCallbacks.splice(0)) callback();
   }
 
   private exchangeOf(res: HttpResponse, req: HttpRequest): UwsExchange {
-    const exchange = new UwsExchange(res, req, {
-      ...this.exchangeHost,
-      finished: (record) => {
-        this.live.delete(exchange);
-        this.exchangeHost.finished(record);
-        this.settleIdle();
-      },
-    });
-    this.live.add(exchange);
+    const exchange = new UwsExchange(res, req, this.exchangeHost);
+    this.live++;
     return exchange;
   }
 

@@ -26,14 +26,29 @@ export interface Caller {
 
 /** `endpoint`: the route's path, for metrics. `shape`: the dialect of the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape): Caller {
-  return {
-    identity: exchange.identity, requestId: exchange.requestId, endpoint, shape, receivedAt: exchange.receivedAt, trace: exchange.trace,
-    get aborted() { return exchange.aborted; },
-    onAborted: (callback) => exchange.onAborted(callback),
-    charged: (characters, work) => exchange.charged(characters, work),
-    setHeader: (name, value) => exchange.setHeader(name, value),
-    annotate: (fields) => exchange.annotate(fields),
-  };
+  return new ExchangeCaller(exchange, endpoint, shape);
+}
+
+/** A class, for an object literal with a getter gets a hidden class of its own each time: old from the start, it keeps all of its request until the next full collection. */
+class ExchangeCaller implements Caller {
+  readonly identity: Identity;
+  readonly requestId: string;
+  readonly receivedAt: number;
+  readonly trace: RequestTrace | null | undefined;
+  /** Given on without its owner. */
+  readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
+
+  constructor(private readonly exchange: Exchange, readonly endpoint: string, readonly shape: WireShape) {
+    this.identity = exchange.identity;
+    this.requestId = exchange.requestId;
+    this.receivedAt = exchange.receivedAt;
+    this.trace = exchange.trace;
+  }
+
+  get aborted(): boolean { return this.exchange.aborted; }
+  onAborted(callback: () => void): void { this.exchange.onAborted(callback); }
+  setHeader(name: string, value: string): void { this.exchange.setHeader(name, value); }
+  annotate(fields: Parameters<Caller['annotate']>[0]): void { this.exchange.annotate(fields); }
 }
 
 /** As a provider sees it. */

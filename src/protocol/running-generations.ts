@@ -3,6 +3,7 @@
 // once a second at the organizations that have something running. Event-loop thread only.
 
 import { apiError } from '../errors.js';
+import { Roster } from '../shared/roster.js';
 
 const LOOK_MS = 1_000;
 
@@ -20,7 +21,7 @@ export interface OrganizationStates {
 }
 
 export class RunningGenerations {
-  readonly #byOrganization = new Map<string, Set<Stoppable>>();
+  readonly #byOrganization = new Map<string, Roster<Stoppable>>();
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
 
@@ -34,13 +35,10 @@ export class RunningGenerations {
   /** Returns how to take it out again, which must be done when it has ended. */
   add(organizationId: string, run: Stoppable): () => void {
     let runs = this.#byOrganization.get(organizationId);
-    if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new Set()));
+    if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new Roster()));
     const own = runs;
-    own.add(run);
-    return () => {
-      own.delete(run);
-      if (own.size === 0 && this.#byOrganization.get(organizationId) === own) this.#byOrganization.delete(organizationId);
-    };
+    const place = own.add(run);
+    return () => own.remove(place);
   }
 
   /** Generations under way. */
@@ -58,7 +56,9 @@ export class RunningGenerations {
   #look(organizationId: string | null): void {
     for (const id of organizationId === null ? this.#byOrganization.keys() : [organizationId]) {
       const runs = this.#byOrganization.get(id);
-      if (runs !== undefined) this.#endIfSuspended(id, [...runs]).catch(this.onError);
+      if (runs === undefined) continue;
+      if (runs.size > 0) this.#endIfSuspended(id, [...runs]).catch(this.onError);
+      else this.#byOrganization.delete(id);   // not with each that ends: they come and go all the time
     }
   }
 
@@ -66,6 +66,7 @@ export class RunningGenerations {
   async #endIfSuspended(id: string, runs: readonly Stoppable[]): Promise<void> {
     if ((await this.states.organizations.get(id))?.status === 'active') return;
     const error = apiError('organization_suspended', 'The organization of this request has been suspended: the answer ends here.');
-    for (const run of runs) if (this.#byOrganization.get(id)?.has(run) === true) run.stop(error);
+    const before = new Set(runs);
+    for (const run of [...this.#byOrganization.get(id) ?? []]) if (before.has(run)) run.stop(error);
   }
 }

@@ -13,6 +13,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
 import { apiError } from '../errors.js';
 import type { ApiError } from '../errors.js';
+import { Roster } from '../shared/roster.js';
 import { StorageError } from './store.js';
 
 const PANIC = -30795;
@@ -33,7 +34,7 @@ interface Environment {
 export class Writes {
   failure: StorageError | null = null;
   /** Those that wait. */
-  readonly #waiting = new Set<(error: ApiError) => void>();
+  readonly #waiting = new Roster<(error: ApiError) => void>();
   /** Whether the last batch failed: the library's close() waits for its flush, which never comes. */
   #failedLast = false;
   /** Whether the last batch that failed is known to have been undone, since nothing was committed from its start to its end. A page written in part and a failed sync are both EIO. */
@@ -76,9 +77,9 @@ export class Writes {
     if (this.failure !== null) return Promise.reject(refusal(this.failure));
     return new Promise<T>((resolve, reject) => {
       const flushed = this.#flushed(write());   // throws where the library takes it for no write at all: rejected
-      this.#waiting.add(reject);
+      const place = this.#waiting.add(reject);
       flushed.then(resolve, reject).finally(() => {
-        this.#waiting.delete(reject);
+        this.#waiting.remove(place);
         if (this.#waiting.size === 0) this.#settled?.();
       });
     });
@@ -123,7 +124,6 @@ export class Writes {
     if (this.failure !== null) return;
     this.failure = why;
     for (const reject of this.#waiting) reject(refusal(why));
-    this.#waiting.clear();
     this.#settled?.();
     for (const listener of this.#listeners) listener(why);
   }

@@ -10,7 +10,6 @@ const TRUNCATION = 'of truncation auto nothing is left out where the vocabulary 
 const QUEUE = 'who waits for a place of the engine waits in the second process, whose limits are set there';
 const THINKING = 'a budget of thinking in tokens is told as an effort';
 const COUNT = 'what is too long to be counted there is estimated';
-const AT_END = 'the chat completions form tells usage at the end: until then a stream has an estimate of its prompt, and of the cache nothing';
 const SCHEMA = 'what a schema may say is decided there: a refusal comes in its words and with the places of its form, under the code of all refusals there';
 const LEFT_OUT = 'the chat completions form does not say what of a schema that is not strict was left out (it is a header of ours)';
 
@@ -28,10 +27,7 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'what max_tokens 0 prepared is read from the cache': CACHE,
     'errors arrive as the client expects them': COUNT,
   },
-  messages: {
-    'every script: the stream joined is the whole answer, and nothing of its syntax is left': AT_END,
-    'an agent\'s first requests are served as they come': AT_END,
-  },
+  messages: {},
   structured: {
     'what is not served is refused by place and keyword, in every format': SCHEMA,
     'not strict: what is left out is named in a header, and the rest is held to': LEFT_OUT,

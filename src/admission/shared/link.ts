@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
+import { Roster } from '../../shared/roster.js';
 import { SCRIPTS, type ScriptName } from './scripts.js';
 
 /** A call that was not answered; whether it was carried out is not known. The message is for the log. */
@@ -49,7 +50,7 @@ export class RedisLink {
   #up = false;
   #closed = false;
   #reason = 'never connected';
-  readonly #waiting = new Set<(error: Error) => void>();
+  readonly #waiting = new Roster<(error: Error) => void>();
   #dropped: () => void = () => undefined;
   #closing: () => void = () => undefined;
   readonly #close = new Promise<void>((resolve) => { this.#closing = resolve; });
@@ -88,9 +89,11 @@ export class RedisLink {
     }
     const began = performance.now();
     return new Promise((resolve, reject) => {
+      let isOver = false;
       const over = (outcome: CallOutcome): void => {
         clearTimeout(timer);
-        this.#waiting.delete(fail);
+        this.#waiting.remove(place);
+        isOver = true;
         this.options.called?.(script, outcome, (performance.now() - began) / 1000);
       };
       const fail = (error: Error): void => {
@@ -99,18 +102,18 @@ export class RedisLink {
       };
       // A busy event loop comes to timers before it reads its sockets: an answer that is there by then is in time.
       const timer = setTimeout(() => setImmediate(() => {
-        if (!this.#waiting.has(fail)) return;
+        if (isOver) return;
         over('late');
         reject(new LinkDown(`no answer within ${this.options.timeoutMs} ms`));
         this.#drop(redis, `no answer within ${this.options.timeoutMs} ms`);
       }), this.options.timeoutMs);
-      this.#waiting.add(fail);
+      const place = this.#waiting.add(fail);
       this.#send(redis, script, keys, args).then((answer) => {
-        if (!this.#waiting.has(fail)) return;
+        if (isOver) return;
         over('answered');
         resolve(answer);
       }, (error: Error) => {
-        if (!this.#waiting.has(fail)) return;
+        if (isOver) return;
         fail(new LinkDown(error.message));
         this.#drop(redis, error.message);   // what it refuses (read only, no memory left, loading) it refuses of others too
       });
@@ -186,8 +189,7 @@ export class RedisLink {
     const wasUp = this.#up;
     this.#up = false;
     redis.disconnect();
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
+    const waiting = [...this.#waiting];   // each leaves by itself
     for (const fail of waiting) fail(new LinkDown(reason));
     if (wasUp && !this.#closed) this.options.lost(reason);
     this.#dropped();

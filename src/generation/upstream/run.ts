@@ -7,6 +7,7 @@ import { apiError, type ApiError } from '../../errors.js';
 import type { Asker, Provider, RunningGeneration } from '../provider.js';
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { AnswerEvents, type AnswerFacts } from './answer-events.js';
+import type { Roster } from '../../shared/roster.js';
 import type { Body, UpstreamApi } from './apis/api.js';
 import { Attempt } from './attempt.js';
 import { faultOfEvent, noneAvailable, tookTooLong, UpstreamFault } from './fault.js';
@@ -23,7 +24,7 @@ export interface RunWorld {
   readonly slots: FairSlots<number>;
   /** The model to ask where no server answers; throws ApiError where that one cannot be asked. Null: there is none. */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
-  readonly running: Set<UpstreamRun>;
+  readonly running: Roster<UpstreamRun>;
   tell(news: UpstreamNews): void;
   /** Whose turn it is of servers that have as little to do. */
   turn(): number;
@@ -51,6 +52,7 @@ export class UpstreamRun implements RunningGeneration {
   #answer: AnswerEvents | null = null;
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
+  #place = 0;                      // among those that run
   #over = false;
   #queued = false;
   #queueMs = 0;
@@ -62,7 +64,7 @@ export class UpstreamRun implements RunningGeneration {
   /** Throws ApiError if too many wait already. */
   start(): this {
     const { world } = this;
-    world.running.add(this);
+    this.#place = world.running.add(this);
     const begun = performance.now();
     const wait = setTimeout(() => this.#queueTimeout(), world.queueWaitMs);
     this.#queued = true;
@@ -104,7 +106,7 @@ export class UpstreamRun implements RunningGeneration {
     this.#over = true;
     clearTimeout(this.#clock);
     clearTimeout(this.#limit);
-    this.world.running.delete(this);
+    this.world.running.remove(this.#place);
     this.#attempt?.giveUp();
     this.#settle?.(null);
     if (this.#queued) this.#leaving.abort();

@@ -5,6 +5,7 @@ import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { Upstream } from '../../config/upstream.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import { apiError } from '../../errors.js';
+import { Roster } from '../../shared/roster.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { TokenCount } from '../../shared/token-count.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
@@ -60,7 +61,7 @@ export class UpstreamProvider implements Provider {
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
     const { fallback } = upstream;
     this.#world = {
-      model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Set(),
+      model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Roster(),
       slots: new FairSlots(counts.places(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
       fallback: fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
       turn: () => this.#turn++,

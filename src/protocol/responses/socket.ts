@@ -208,15 +208,7 @@ class Session implements SocketListener {
   }
 
   #caller(current: Current): Caller {
-    const { socket } = this;
-    return {
-      identity: socket.identity, requestId: current.turn.requestId, endpoint: PATH, shape: 'chat', receivedAt: current.turn.receivedAt, trace: current.turn.trace,
-      get aborted() { return !socket.open; },
-      onAborted: (callback) => { current.onClosed = callback; },
-      charged: (characters, work) => current.turn.charged(characters, work),
-      setHeader: () => undefined,   // a frame has none; what matters of them is in the error message
-      annotate: (fields) => current.turn.annotate(fields),
-    };
+    return new TurnCaller(this.socket, current);
   }
 
   #ended(current: Current, { record, error, announced }: TurnEnd, created: Pick<CreateGeneration, 'store' | 'base' | 'tail'>): void {
@@ -258,4 +250,27 @@ class Session implements SocketListener {
     this.#waitingBytes -= waiting.bytes.length;
     this.#begin(waiting);
   }
+}
+
+/** A turn's way into what all formats share; a class for the reason that an HTTP request's is (caller.ts). */
+class TurnCaller implements Caller {
+  readonly identity: Caller['identity'];
+  readonly requestId: string;
+  readonly endpoint = PATH;
+  readonly shape = 'chat';
+  readonly receivedAt: number;
+  readonly trace: Caller['trace'];
+  readonly charged: NonNullable<Caller['charged']> = (characters, work) => this.current.turn.charged(characters, work);
+
+  constructor(private readonly socket: ServerSocket, private readonly current: Current) {
+    this.identity = socket.identity;
+    this.requestId = current.turn.requestId;
+    this.receivedAt = current.turn.receivedAt;
+    this.trace = current.turn.trace;
+  }
+
+  get aborted(): boolean { return !this.socket.open; }
+  onAborted(callback: () => void): void { this.current.onClosed = callback; }
+  setHeader(): void {}   // a frame has none; what matters of them is in the error message
+  annotate(fields: Parameters<Caller['annotate']>[0]): void { this.current.turn.annotate(fields); }
 }

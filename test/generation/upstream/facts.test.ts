@@ -28,6 +28,7 @@ const gateway = await startGateway({
   claude: { upstream: { url: claude.url, api: 'messages' } },
   quiet: { upstream: { url: silent.url } },
   set: { upstream: { url: vllm.url, model: 'theirs' }, context_window: 2_048 },
+  along: { upstream: { url: vllm.url, model: 'theirs', structured_outputs: 'vllm' }, context_window: 2_048 },
 }, { telemetry: { traces: { endpoint: 'http://127.0.0.1:9/v1/traces' } } });
 t.teardown(async () => {
   await gateway.close();
@@ -53,6 +54,22 @@ t.test('an answer that fills the context was ended by it, one that reached its c
   t.equal(await endOf('set', 1_000, 1_948, 100), 'model_context_window_exceeded');
   t.equal(await endOf('set', 100, 1_948, 100), 'max_tokens');
   t.equal(await endOf('set', 1_000, 1_900, 100), 'max_tokens', 'cut by something else');
+});
+
+t.test('of a server that counts all along the first event has the true prompt, and an answer without usage at its end its tokens', async (t) => {
+  const { say } = vllm;
+  t.teardown(() => { vllm.say = say; });
+  const piece = (delta: object, completion: number, finish: string | null = null): object => ({ choices: [{ index: 0, delta, finish_reason: finish }], usage: { prompt_tokens: 7, completion_tokens: completion } });
+  vllm.say = stream(piece({ role: 'assistant', content: '' }, 0), piece({ content: 'Yes' }, 3), piece({}, 3, 'stop'), '[DONE]');
+  const usages = async (model: string): Promise<unknown[]> => {
+    const text = await (await gateway.post('/v1/messages', { model, stream: true, max_tokens: 20, messages: [{ role: 'user', content: 'Go on.' }] })).text();
+    const events = [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data) as { type: string; message?: { usage: unknown }; usage?: unknown });
+    return events.flatMap(({ message, usage }) => message?.usage ?? usage ?? []);
+  };
+  t.match(await usages('along'), [{ input_tokens: 7 }, { output_tokens: 3 }]);
+  t.same(vllm.heard.at(-1)?.body['stream_options'], { include_usage: true, continuous_usage_stats: true });
+  await usages('set');
+  t.same(vllm.heard.at(-1)?.body['stream_options'], { include_usage: true }, 'nobody else is asked in words they may not know');
 });
 
 const tools = [{ name: 'get', description: 'Gets it.', input_schema: { type: 'object', properties: {} } }];

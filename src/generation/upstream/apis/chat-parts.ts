@@ -1,4 +1,5 @@
 // What the chat form shares with the form for plain prompts: sampling, log-probabilities, usage, reasons of ends. Pure.
+import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';
 import type { ToldUsage } from '../answer-events.js';
@@ -18,6 +19,11 @@ export function samplingFields({ sampling, stop, n, ...request }: GenerationRequ
     stop_token_ids: request.stopTokens === undefined || request.stopTokens.length === 0 ? undefined : request.stopTokens,
     ignore_eos: request.ignoreEos ? true : undefined,
   };
+}
+
+/** Usage at the end; of servers that know the word all along, so that a stream begins with the true count of its prompt, and one that is cut is counted. */
+export function streamOptions(held: Upstream['structured_outputs']): Body {
+  return { include_usage: true, ...(held === 'vllm' || held === 'monolith' ? { continuous_usage_stats: true } : {}) };
 }
 
 /** Throws ApiError for what needs the model's own arithmetic. */

@@ -2,13 +2,13 @@
 import type { Upstream } from '../../../config/upstream.js';
 import type { Content, GenerationRequest, ImagePart, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import { given, type Asked, type Body } from './api.js';
-import { refuseOwnArithmetic, samplingFields } from './chat-parts.js';
+import { refuseOwnArithmetic, samplingFields, streamOptions } from './chat-parts.js';
 
 export function chatBody({ request, cap, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
   return given({
     messages: request.messages.flatMap((message) => chatMessages(message, upstream.thinking_field)),
-    stream: true, stream_options: { include_usage: true },
+    stream: true, stream_options: streamOptions(upstream.structured_outputs),
     ...samplingFields(request),
     [upstream.cap_field]: cap ?? undefined,
     ...(request.topLogprobs === null ? {} : { logprobs: true, top_logprobs: request.topLogprobs }),

@@ -5,7 +5,7 @@ import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
 import { bearer, given, listIn, numberIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
-import { endOf, refuseOwnArithmetic, samplingFields, usageIn } from './chat-parts.js';
+import { endOf, refuseOwnArithmetic, samplingFields, streamOptions, usageIn } from './chat-parts.js';
 
 export const completions: UpstreamApi = {
   path: '/completions', body, holds: ({ type }) => type === 'text', headers: bearer,
@@ -19,7 +19,7 @@ function body({ request, cap, upstream }: Asked): Body {
   return given({
     prompt: raw.kind === 'text' ? raw.text : raw.tokens, suffix: raw.kind === 'text' ? raw.suffix ?? undefined : undefined,
     add_special_tokens: raw.kind === 'text' && !raw.addSpecial ? false : undefined,
-    stream: true, stream_options: { include_usage: true },
+    stream: true, stream_options: streamOptions(upstream.structured_outputs),
     ...samplingFields(request), [upstream.cap_field === 'max_completion_tokens' ? 'max_tokens' : upstream.cap_field]: cap ?? undefined,
     logprobs: request.topLogprobs ?? undefined,
   });
