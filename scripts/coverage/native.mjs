@@ -1,5 +1,5 @@
 // Branches of native/engine from gcov: its files compiled anew with counters and linked before the libraries of the build
-// that is there. What only an exception takes does not count, nor what an assertion leaves out.
+// that is there. What only an exception takes does not count, nor what an assertion leaves out. Blocks: nothing else is done meanwhile.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -36,32 +36,36 @@ export async function nativeBranches(folder) {
   }
   for (const name of readdirSync(kOut).filter((name) => name.endsWith('.gcov.json.gz'))) {
     for (const { file, lines } of JSON.parse(gunzipSync(readFileSync(join(kOut, name))).toString()).files) {
-      const path = relative(root, join(root, 'build', 'native', file).includes(root) && !file.startsWith('/') ? join(root, 'build', 'native', file) : file);
-      if (path.startsWith(folder)) add(files, path, lines);
+      const path = relative(root, file);
+      if (path === folder || path.startsWith(`${folder}/`)) add(files, path, lines);
     }
   }
-  return [...files].map(([name, counted]) => summary(name, counted));
+  return [...files].map(([name, counted]) => summary(name, readFileSync(join(root, name), 'utf8'), counted));
 }
 
-/** Of a header's line there is one count for each file that has it, and of a template's for each instance: a branch is taken if one of them takes it. */
-function add(files, path, lines) {
+/** Of a header's line there is a count for each file that has it, and of a template's for each instance: a branch is taken if one of them takes it. */
+export function add(files, path, lines) {
   const counted = files.get(path) ?? new Map();
   for (const { line_number: line, branches } of lines) {
-    const own = branches.filter((branch) => !branch.throw).map(({ count }) => count > 0);
-    const before = counted.get(line);
-    counted.set(line, before === undefined || before.length !== own.length ? merged(before, own) : own.map((taken, at) => taken || before[at]));
+    const own = branches.filter((branch, at) => !branch.throw && !branches[at + 1]?.throw).map(({ count }) => count > 0);
+    if (own.length === 0) continue;
+    const groups = counted.get(line) ?? [];
+    const same = groups.findIndex((group) => group.length === own.length);
+    if (same < 0) groups.push(own);
+    else groups[same] = groups[same].map((taken, at) => taken || own[at]);
+    counted.set(line, groups);
   }
   files.set(path, counted);
 }
 
-const merged = (before, own) => (before === undefined || before.length < own.length ? own : before);
-
-function summary(name, counted) {
-  const text = readFileSync(join(root, name), 'utf8').split('\n');
+/** `whole`: the text of the file. */
+export function summary(name, whole, counted) {
+  const text = whole.split('\n');
   const lines = [];
   let [taken, all] = [0, 0];
-  for (const [line, branches] of [...counted].sort(([a], [b]) => a - b)) {
+  for (const [line, groups] of [...counted].sort(([a], [b]) => a - b)) {
     if (/\bassert\(/.test(text[line - 1] ?? '')) continue;
+    const branches = groups.flat();
     all += branches.length;
     taken += branches.filter(Boolean).length;
     if (branches.includes(false)) lines.push(line);

@@ -2,7 +2,8 @@
 import { spawn } from 'node:child_process';
 import { sandbox } from './sandbox.mjs';
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => process.exit(1));
+const kSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+const quit = () => process.exit(1);
 
 /**
  * @param {string} file
@@ -16,6 +17,7 @@ export function runTest(file, { limitMs, coverage, folder = sandbox }) {
   const child = spawn(process.execPath, [file], { cwd: folder, stdio: 'ignore', env, detached: true });
   const ended = () => stop(child.pid);
   process.once('exit', ended);
+  for (const signal of kSignals) process.once(signal, quit);
   return new Promise((resolve) => {
     let timedOut = false;
     const timer = setTimeout(() => {
@@ -25,6 +27,7 @@ export function runTest(file, { limitMs, coverage, folder = sandbox }) {
     child.on('exit', (code) => {
       clearTimeout(timer);
       process.off('exit', ended);
+      for (const signal of kSignals) process.off(signal, quit);
       stop(child.pid);
       resolve({ passed: code === 0 && !timedOut, ms: Date.now() - began, timedOut });
     });

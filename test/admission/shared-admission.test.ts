@@ -214,6 +214,40 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(tokens >= 89_000 && tokens < 99_990, `${tokens} of 100,000 are left`);
   });
 
+  await t.test('more than are told of in one call: what runs is known again, and what ended is over', async (t) => {
+    const own = await startRedis();
+    t.teardown(() => own.stop());
+    const called = new Map<string, number>();
+    const { all } = await processes(t, 1, { at: own, limits: { tpm: 1_000_000, concurrency: 1_000 }, counters: { lease_ms: 60_000 }, more: { called: (script, outcome) => { called.set(`${script} ${outcome}`, (called.get(`${script} ${outcome}`) ?? 0) + 1); } } });
+    const [one] = all as [Admission];
+    const running = await Promise.all(Array.from({ length: 600 }, () => admit(one)));
+    t.equal((await one.standing(ORG, 'm')).unfinished, 600);
+    called.clear();
+    await own.kill();
+    t.ok(await away(all));
+    await own.start();
+    t.ok(await back(all));
+    t.equal((await one.standing(ORG, 'm')).unfinished, 600, 'all that runs');
+    t.ok((called.get('hold answered') ?? 0) >= 3, `in parts: ${[...called].join('; ')}`);
+    t.ok((called.get('hold answered') ?? 0) <= 12, 'of some hundreds each');
+    await own.kill();
+    t.ok(await away(all));
+    for (const reservation of running.slice(0, 590)) reservation.settle(50);
+    await own.start();
+    t.ok(await back(all));
+    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 10), 'all that ended meanwhile');
+    for (const reservation of running.slice(590)) reservation.settle(50);
+    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
+  });
+
+  await t.test('without a counting engine in the settings it is counted here', async (t) => {
+    const here = await openAdmission(configWith({ limits: { concurrency: 1 } }), { process: 'p', thread: 0, buffer: new SharedArrayBuffer(COUNTER_BYTES), storedMonth: () => Promise.resolve(0), tell: () => undefined });
+    t.equal(here.health(), null);
+    t.notOk(here.reserve(ask()) instanceof Promise);
+    t.match(await refusal(() => admit(here)), { code: 'concurrency_limit_exceeded' });
+    await here.close();
+  });
+
   await t.test('refuse: nothing is admitted without it, and it comes back without a restart', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());

@@ -11,6 +11,12 @@ const { chosen, survivorsIn } = await import(new URL('../../../scripts/mutants/r
   chosen<T>(all: readonly T[], count: number, seed: number): T[];
   survivorsIn<T extends Placed>(before: readonly (Placed & { killer: string | null })[], all: readonly T[]): T[];
 };
+interface Branch { count: number; throw: boolean; fallthrough: boolean }
+type Counted = Map<number, boolean[][]>;
+const { add, summary } = await import(new URL('../../../scripts/coverage/native.mjs', import.meta.url).href) as {
+  add(files: Map<string, Counted>, path: string, lines: { line_number: number; branches: Branch[] }[]): void;
+  summary(name: string, whole: string, counted: Counted): { name: string; taken: number; all: number; lines: number[] };
+};
 const { mutantsIn } = await import(new URL('../../../scripts/mutants/native.mjs', import.meta.url).href) as { mutantsIn(source: string, whole: string): (Placed & { text: string })[] };
 
 const SOURCE = `import { a } from './a.js';
@@ -67,5 +73,19 @@ t.test('of C++: one change in a line, none in what only asserts, takes memory ah
     '6 if (x <= 3 && !done) ++count;', '6 if (x < 3 || !done) ++count;', '6 if (x < 3 && !done) --count;', '7', '8 return x - 10;',
   ]);
   t.equal(new Set(found.map(({ line, what }) => `${line} ${what}`)).size, found.length);
+  t.end();
+});
+
+t.test('branches of C++: those of two instances are one, what only an exception takes and what is asserted is left out', (t) => {
+  const of = (count: number, more: Partial<Branch> = {}): Branch => ({ count, throw: false, fallthrough: false, ...more });
+  const files = new Map<string, Counted>();
+  add(files, 'f.h', [
+    { line_number: 1, branches: [of(3, { fallthrough: true }), of(0)] },
+    { line_number: 2, branches: [of(9, { fallthrough: true }), of(0, { throw: true })] },
+    { line_number: 3, branches: [of(9, { fallthrough: true }), of(0)] },
+    { line_number: 4, branches: [of(9, { fallthrough: true }), of(0, { throw: true }), of(0), of(1)] },
+  ]);
+  add(files, 'f.h', [{ line_number: 1, branches: [of(0), of(5)] }, { line_number: 1, branches: [of(0), of(0), of(1)] }]);
+  t.same(summary('f.h', 'one\ntwo\n  assert(three);\nfour', files.get('f.h')!), { name: 'f.h', taken: 4, all: 7, lines: [1, 4] });
   t.end();
 });
