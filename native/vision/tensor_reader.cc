@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/half.h"
+#include "formats/gguf/parser.h"
 
 namespace monolith {
 namespace {
@@ -232,7 +233,7 @@ void TensorReader::check_surplus(std::initializer_list<std::string_view> prefixe
     const auto begins = [&](std::string_view prefix) { return tensor.name.starts_with(prefix); };
     if (std::ranges::none_of(prefixes, begins) || std::ranges::any_of(ignored_, begins)) continue;
     if (!seen_.contains(std::string(tensor.name)))
-      return fail({ErrorCode::kUnsupported, "tensor " + std::string(tensor.name) + " is not known for this projector type"});
+      return fail({ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " is not known for this projector type"});
   }
 }
 

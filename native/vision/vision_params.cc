@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "formats/gguf/parser.h"
 #include "model/metadata_reader.h"
 #include "vision/file_identity.h"
 #include "vision/original_size.h"
@@ -57,13 +58,13 @@ class Reader {
     if (name.empty()) {
       const auto architecture = file_.string("general.architecture");
       if (architecture && *architecture && **architecture != "clip")
-        return invalid("general.architecture is \"" + std::string(**architecture) +
-                       "\": this is no vision file (mmproj, architecture \"clip\")");
+        return invalid("general.architecture is " + quoted(**architecture) +
+                       ": this is no vision file (mmproj, architecture \"clip\")");
       return invalid("clip.projector_type is missing: it says what kind of vision file this is");
     }
     params_.traits = projector_traits(name);
     if (params_.traits == nullptr)
-      return unsupported("clip.projector_type is \"" + std::string(name) + "\"; this build has " + projector_names());
+      return unsupported("clip.projector_type is " + quoted(name) + "; this build has " + projector_names());
     if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
     return {};
   }

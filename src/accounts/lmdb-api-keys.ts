@@ -40,6 +40,7 @@ export class LmdbApiKeys implements ApiKeys {
 
   /** The key with this digest, see keyDigest(), in constant work: one hash, one look into the index, one row. */
   findByDigest(digest: string): KeyRecord | undefined {
+    this.store.refresh();   // another thread may have made or revoked it since this event-loop turn began
     const secret = this.secret();
     if (secret === undefined) return undefined;   // no key has been made yet
     const hash = keyedHash(secret, Buffer.from(digest, 'hex'));

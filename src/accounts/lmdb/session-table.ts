@@ -33,6 +33,7 @@ export class SessionTable {
   /** The session of a cookie as long as it lasts. */
   find(secret: string): Session | undefined {
     if (!isCookie(secret)) return undefined;
+    this.store.refresh();   // what was answered by another thread is there, for all that this request reads, even if this event-loop turn began before
     const session = this.byHash.get(['hash', sessionHash(secret)]);
     return session === undefined || this.isOver(session) ? undefined : session;
   }

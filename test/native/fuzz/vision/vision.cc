@@ -50,7 +50,7 @@ FUZZ_TARGET(vision) {
   if (!fit) check_refusal(fit.error());
   std::vector<uint8_t> pixels;
   for (size_t i = 0; i + 1 < std::min<size_t>(sides.size(), 8); i += 2) {
-    const auto side = [&](size_t at) { return static_cast<int8_t>(sides[at]) < 0 ? static_cast<uint8_t>(sides[at]) * 1009 - 140'000 : static_cast<uint8_t>(sides[at]) + 1; };
+    const auto side = [sides = sides](size_t at) { return static_cast<int8_t>(sides[at]) < 0 ? static_cast<uint8_t>(sides[at]) * 1009 - 140'000 : static_cast<uint8_t>(sides[at]) + 1; };
     const int width = side(i), height = side(i + 1);
     const auto plan = (*model)->plan(width, height, {.overview_only = (i & 2) != 0});
     if (!plan) {

@@ -1,0 +1,37 @@
+// What one thread has acknowledged another one knows at once, also within an event-loop turn in which it has read before.
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import { keyDigest } from '../../src/accounts/keys.js';
+import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
+import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
+import type { Elsewhere } from './written-elsewhere.js';
+
+for (const what of ['session', 'key'] as const) {
+  t.test(`a ${what} of another thread`, async (t) => {
+    const path = mkdtempSync(join(tmpdir(), 'monolith-threads-'));
+    t.teardown(() => rmSync(path, { recursive: true, force: true }));
+    const store = await openStore(path);
+    const keys = new LmdbDirectory(store).apiKeys;
+    await keys.create('org_a', { name: 'here' }, null);   // the secret that hashes are made with is known
+    const elsewhere: Elsewhere = { path, go: new SharedArrayBuffer(4), said: new SharedArrayBuffer(1_024) };
+    const worker = new Worker(new URL('./written-elsewhere.js', import.meta.url), { workerData: elsewhere });
+    const exited = once(worker, 'exit');
+    await once(worker, 'message');
+    const state = new Int32Array(elsewhere.go);
+    store.table('sessions').get('nothing');   // from here on this turn reads what is there now
+    Atomics.store(state, 0, 1);
+    Atomics.notify(state, 0);
+    t.equal(Atomics.wait(state, 0, 1, 30_000), 'ok');
+    const { secret, id, cookie } = JSON.parse(Buffer.from(new Uint8Array(elsewhere.said)).toString('utf8').replace(/\0+$/, '')) as Record<'secret' | 'id' | 'cookie', string>;
+    if (what === 'session') t.equal(new SessionTable(store).find(cookie)?.userId, 'user_a');
+    else t.equal(keys.findByDigest(keyDigest(secret))?.id, id);
+    t.equal((await keys.get('org_a', id))?.id, id, 'and with it all that the request reads');
+    await exited;
+    await store.close();
+  });
+}
