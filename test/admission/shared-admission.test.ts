@@ -281,6 +281,24 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     (await admit(two)).refund();
   });
 
+  await t.test('what was used of a month while it was away is told when it is back, once', async (t) => {
+    const own = await startRedis();
+    t.teardown(() => own.stop());
+    const { all } = await processes(t, 2, { at: own, counters: { timeout_ms: 300, lease_ms: 60_000 }, more: { storedMonth: () => Promise.resolve(800) } });
+    const [one, two] = all as [Admission, Admission];
+    const capped = (monthlyTokenCap: number) => ({ identity: { ...ORG, monthlyTokenCap } });
+    (await admit(one, capped(1_000))).settle(60);
+    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
+    own.pause();
+    (await admit(one, capped(1_000))).settle(40);   // it asked first
+    t.ok(await away([one]));
+    (await admit(one, capped(1_000))).settle(30);
+    own.resume();
+    t.ok(await back([one]));
+    t.match(await refusal(() => admit(two, capped(930))), { code: 'insufficient_quota' }, '800 stored, 60 before, 70 meanwhile');
+    (await admit(two, capped(931))).refund();
+  });
+
   await t.test('a limit too small to be divided is one process\'s', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());

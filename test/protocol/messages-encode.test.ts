@@ -92,6 +92,11 @@ t.test('the whole answer, word for word', async (t) => {
   });
 });
 
+t.test('a call whose arguments are no object has none', async (t) => {
+  for (const odd of ['[1, 2]', '"text"', '7', 'null', 'no JSON', '']) t.same(whole([...call(0, 'f', [odd]), end('tool_calls')]).content[0]?.['input'], {}, odd);
+  t.same(whole([...call(0, 'f', ['{"a": [1]}']), end('tool_calls')]).content[0]?.['input'], { a: [1] });
+});
+
 t.test('calls: an empty piece first, then the arguments as the model wrote them', async (t) => {
   const events = [say('Look.'), ...call(0, 'get_weather', ['{"location":', ' "SF", "n": 12345678901234567890}']), ...call(1, 'get_time', []), end('tool_calls')];
   const sent = streamed(events).filter(({ data }) => data['index'] === 1 || data['index'] === 2).map(({ data }) => data);
