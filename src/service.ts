@@ -219,7 +219,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     ...upstreamOptions(config), counts: new SharedCounts(shared.upstreams, upstreamShape(config), bus.index), meter: (labels) => telemetry.upstream(labels), tell: (news) => tellUpstream(news, log),
     other: async (name, signal) => {
       const other = models.find(name);
-      await other.awake(signal);
+      await other.awake({ signal });
       return other.ready();
     },
   });

@@ -91,14 +91,23 @@ export class FairSlots<O extends Organization = Organization> {
   async run<T>(claimant: Claimant<O>, weight: number, work: () => Promise<T>): Promise<T> {
     const { organization, signal } = claimant;
     signal?.throwIfAborted();
-    if (this.#isFull || this.#delay(organization) > 0 || !this.#places.take(organization, null)) await this.#turn(claimant, weight);
+    if (!this.take(organization)) await this.#turn(claimant, weight);
     try {
       signal?.throwIfAborted();
       return await work();
     } finally {
-      this.#places.release(organization);
-      this.#serve();
+      this.release(organization);
     }
+  }
+
+  /** As run() begins where nobody waits. False: it has to. */
+  take(organization: O): boolean {
+    return !this.#isFull && this.#delay(organization) === 0 && this.#places.take(organization, null);
+  }
+
+  release(organization: O): void {
+    this.#places.release(organization);
+    this.#serve();
   }
 
   /** So much time of its budget was taken. */

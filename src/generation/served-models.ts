@@ -23,9 +23,9 @@ export interface ServedModel {
   readonly sampling: CatalogModel['sampling'];
   /**
    * Has a model that rests loaded, and waits for it. Whether it can be asked then, ready() says. Throws ApiError 503 where
-   * that takes too long or too many wait; the signal's reason if it aborts before.
+   * that takes too long or too many wait; the reason of the signal of who waits if it aborts before.
    */
-  awake(signal?: AbortSignal): Promise<void>;
+  awake(waiter?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /** Throws ApiError 503 while the model loads or after it failed to. */
   ready(): Provider;
 }
@@ -53,7 +53,7 @@ export class ServedModels {
     return {
       name, asked, lifecycle,
       sampling: pooled.model.sampling,
-      awake: (signal) => this.#awake(name, signal),
+      awake: (waiter) => this.#awake(name, waiter),
       ready: () => {
         const now = this.pool.get(name);
         if (now === undefined) throw unknown(asked);      // an operator has taken the name away
@@ -100,10 +100,11 @@ export class ServedModels {
     };
   }
 
-  async #awake(name: string, signal: AbortSignal | undefined): Promise<void> {
+  async #awake(name: string, waiter: { readonly signal?: AbortSignal | undefined } | undefined): Promise<void> {
     this.residents.touch(name);
     const status = this.pool.get(name)?.status;
     if (status === undefined || status.state === 'ready' || status.state === 'elsewhere' || status.state === 'failed' || status.state === 'unloaded') return;
+    const signal = waiter?.signal;
     const waiting = this.#waiting.get(name) ?? 0;
     if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX)) throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, { retryAfterMs: LOAD_RETRY_MS });
     this.#waiting.set(name, waiting + 1);

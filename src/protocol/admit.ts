@@ -8,7 +8,7 @@ import type { Admission, Reservation } from '../admission/admission.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { apiError } from '../errors.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
-import type { PreparedGeneration, Provider } from '../generation/provider.js';
+import type { Asker, PreparedGeneration, Provider } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationRequest } from '../generation/types.js';
 import type { Scope } from '../identity/identity.js';
@@ -16,7 +16,7 @@ import { permit } from '../identity/permissions.js';
 import type { RequestSink } from '../shared/request-entry.js';
 import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
-import { askerOf, setHeaders, signalOf, type Caller } from './caller.js';
+import { askerOf, setHeaders, type Caller } from './caller.js';
 import { headerPaths } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
@@ -72,25 +72,25 @@ const WAITED_MS = 5;
 interface LoadedRequest { provider: Provider; request: GenerationRequest }
 
 /** A request with its images loaded, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
-async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, signal: AbortSignal | undefined, forPrompt = false): Promise<LoadedRequest> {
+async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, asker: Asker, forPrompt = false): Promise<LoadedRequest> {
   const asked = performance.now();
-  await model.awake(signal);
+  await model.awake(asker);
   const provider = model.ready();
   const ready = performance.now();
   // A model that is loaded is ready within the same turn of the event loop.
   if (ready - asked > WAITED_MS) caller.trace?.stretch('load model', asked, ready);
   provider.check(request);
-  const messages = await deps.images.load(request.messages, askerOf(caller, signal), forPrompt && provider.decodesImages);
+  const messages = await deps.images.load(request.messages, asker, forPrompt && provider.decodesImages);
   if (messages !== request.messages) caller.trace?.stretch('images', ready, performance.now());
   return { provider, request: messages === request.messages ? request : { ...request, messages } };
 }
 
 /** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
 export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<number | null> {
-  const signal = signalOf(caller);
+  const asker = askerOf(caller);
   try {
-    const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
-    const { tokens, exact } = await provider.count(request, askerOf(caller, signal));
+    const { provider, request } = await loadRequest(deps, caller, model, asked, asker);
+    const { tokens, exact } = await provider.count(request, asker);
     if (!exact) caller.setHeader('x-token-count', 'estimate');
     return tokens;
   } catch (error) {
@@ -101,10 +101,10 @@ export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: 
 
 /** The tokens themselves. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 503. */
 export async function promptTokens(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<ArrayLike<number> | null> {
-  const signal = signalOf(caller);
+  const asker = askerOf(caller);
   try {
-    const { provider, request } = await loadRequest(deps, caller, model, asked, signal);
-    const { promptIds } = await provider.prepare(request, askerOf(caller, signal));
+    const { provider, request } = await loadRequest(deps, caller, model, asked, asker);
+    const { promptIds } = await provider.prepare(request, asker);
     if (promptIds === undefined) throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
     return promptIds;
   } catch (error) {
@@ -115,7 +115,7 @@ export async function promptTokens(deps: Pick<GenerationDeps, 'images'>, caller:
 
 /** A model's provider, loaded if it rests. Throws ApiError 503; the caller's reason if it goes meanwhile. */
 export async function awake(model: ServedModel, caller: Caller): Promise<Provider> {
-  await model.awake(signalOf(caller));
+  await model.awake(askerOf(caller));
   return model.ready();
 }
 
@@ -125,11 +125,11 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   let provider: Provider;
   let request: GenerationRequest;
   let prepared: PreparedGeneration;
-  const signal = signalOf(caller);
+  const asker = askerOf(caller);
   try {
-    ({ provider, request } = await loadRequest(deps, caller, model, asked, signal, true));
+    ({ provider, request } = await loadRequest(deps, caller, model, asked, asker, true));
     const from = performance.now();
-    prepared = await provider.prepare(request, askerOf(caller, signal));
+    prepared = await provider.prepare(request, asker);
     caller.trace?.stretch('prepare', from, performance.now(), { 'gen_ai.usage.input_tokens': prepared.promptTokens.tokens });
   } catch (error) {
     if (caller.aborted) return null;

@@ -7,8 +7,10 @@ import type { Log } from '../telemetry/types.js';
 const FLUSH_MS = 250;
 /** After a write that failed. */
 const RETRY_MS = 2_000;
-/** Entries written at once: some milliseconds of work. */
+/** Most entries written at once: some milliseconds of work. */
 const BATCH = 1_000;
+/** Else as few as keep up: the event loop waits while they are put together. */
+const FEWEST = 64;
 const MAX_WAITING = 50_000;
 
 export interface BatchWriterOptions<T> {
@@ -76,7 +78,7 @@ export class BatchWriter<T> {
 
   async #write(): Promise<void> {
     const { what, log, write, batch: most = BATCH } = this.options;
-    const batch = this.#waiting.splice(0, most);
+    const batch = this.#waiting.splice(0, Math.min(most, Math.max(FEWEST, Math.ceil(this.#waiting.length / 4))));
     try {
       await write(batch);
       if (this.#failing || this.#dropped > 0) log.info({ dropped: this.#dropped }, `${what} is recorded again`);

@@ -96,7 +96,7 @@ t.test('requests wait for the load, so many and so long', async (t) => {
   t.throws(() => hal.ready(), { status: 503, code: 'model_loading' }, 'it rests');
   const left = new AbortController();
   left.abort(new Error('gone'));
-  await t.rejects(served().find(HAL.id).awake(left.signal), { message: 'gone' });
+  await t.rejects(served().find(HAL.id).awake(left), { message: 'gone' });
   await served({ loadWaitMs: 1 }).find(HAL.id).awake();
   const one = served({ loadWaitMax: 1 }).find('broken');
   const first = one.awake();

@@ -47,14 +47,13 @@ export interface RunAsked {
 const AGAIN_MS = 50;
 
 export class UpstreamRun implements RunningGeneration {
-  readonly #leaving = new AbortController();
+  #leaving: AbortController | null = null;   // while it waits for its turn
   #attempt: Attempt | null = null;
   #answer: AnswerEvents | null = null;
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
   #place = 0;                      // among those that run
   #over = false;
-  #queued = false;
   #queueMs = 0;
   #clock: NodeJS.Timeout | undefined;        // the first token, then the next one
   #limit: NodeJS.Timeout | undefined;
@@ -66,19 +65,31 @@ export class UpstreamRun implements RunningGeneration {
     const { world } = this;
     this.#place = world.running.add(this);
     const begun = performance.now();
+    const { organization } = this.asked.asker;
+    if (world.slots.take(organization)) {
+      void this.#begin().catch((error: unknown) => this.#fail(error)).finally(() => {
+        world.slots.release(organization);
+        this.#stop();
+      });
+      return this;
+    }
     const wait = setTimeout(() => this.#queueTimeout(), world.queueWaitMs);
-    this.#queued = true;
-    void world.slots.run({ organization: this.asked.asker.organization, signal: this.#leaving.signal }, 1, async () => {
+    const leaving = this.#leaving = new AbortController();
+    void world.slots.run({ organization, signal: leaving.signal }, 1, async () => {
       clearTimeout(wait);
-      this.#queued = false;
+      this.#leaving = null;
       this.#queueMs = performance.now() - begun;
-      this.#limit = setTimeout(() => this.#end(tookTooLong('first')), world.maxGenerationMs);
-      await this.#serve();
+      await this.#begin();
     }).catch((error: unknown) => this.#fail(error)).finally(() => {
       clearTimeout(wait);
       this.#stop();
     });
     return this;
+  }
+
+  #begin(): Promise<void> {
+    this.#limit = setTimeout(() => this.#end(tookTooLong('first')), this.world.maxGenerationMs);
+    return this.#serve();
   }
 
   cancel(): void {
@@ -109,11 +120,11 @@ export class UpstreamRun implements RunningGeneration {
     this.world.running.remove(this.#place);
     this.#attempt?.giveUp();
     this.#settle?.(null);
-    if (this.#queued) this.#leaving.abort();
+    this.#leaving?.abort();
   }
 
   #queueTimeout(): void {
-    if (this.#over || !this.#queued) return;
+    if (this.#over || this.#leaving === null) return;
     this.#stop();
     this.onEvent({ type: 'failed', code: 'queue_timeout', message: 'it waited too long', retryAfterMs: undefined });
   }

@@ -3,7 +3,7 @@
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
-import { askerOf, type Caller } from '../caller.js';
+import { unattendedAsker, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 
@@ -77,7 +77,7 @@ export class Summarizer {
     do {
       const piece = cut(text, at, length);
       const request = this.#request(summary, piece, cap);
-      const { tokens } = await provider.count(request, askerOf(this.caller, undefined));
+      const { tokens } = await provider.count(request, unattendedAsker(this.caller));
       if (this.caller.aborted) return null;
       if (tokens > room && piece.length > SMALLEST_PIECE) {
         length = Math.max(SMALLEST_PIECE, Math.floor(piece.length * Math.min(0.9, room / tokens)));

@@ -41,7 +41,7 @@ t.test('the context that servers tell is published; what the operator has set co
     return Object.fromEntries(data.map(({ id, max_model_len: tokens }) => [id, tokens]));
   };
   t.ok(await eventually(async () => (await windows())['llama'] === 8_192 && (await windows())['both'] === 8_192));
-  t.same(await windows(), { vllm: 40_960, llama: 8_192, both: 8_192, claude: 131_072, quiet: 131_072, set: 2_048 });
+  t.same(await windows(), { vllm: 40_960, llama: 8_192, both: 8_192, claude: 131_072, quiet: 131_072, set: 2_048, along: 2_048 });
 });
 
 t.test('an answer that fills the context was ended by it, one that reached its cap by that', async (t) => {
