@@ -1,7 +1,8 @@
 // How near one decoded stream of a model file comes to the machine's read loop, and what each operation costs it:
 // the forward pass alone, without scheduler, sampling or Node. Read loop and decoding take turns, so that a slow
-// spell of the machine falls on both.
-// usage: decode_bench FILE [isa] [threads] [passes]
+// spell of the machine falls on both. Behind DEPTH positions whose keys and values are all zero, so that nobody waits for
+// a prompt: these are read like any others. Of a token's bytes: weights, keys and values once, recurrent state twice.
+// usage: decode_bench FILE [isa] [threads] [passes] [depth]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -34,12 +35,14 @@ int fail(const Error& error) {
 
 int run(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: decode_bench FILE [isa] [threads] [passes]\n");
+    std::fprintf(stderr, "usage: decode_bench FILE [isa] [threads] [passes] [depth]\n");
     return 1;
   }
   const char* isa = argc > 2 ? argv[2] : "auto";
   const int threads = argc > 3 ? std::atoi(argv[3]) : 0, passes = argc > 4 ? std::max(1, std::atoi(argv[4])) : 9;
-  constexpr int kTokens = 16, kContext = 512, kPages = kContext / kPageTokens;
+  const int depth = argc > 5 ? std::max(0, std::atoi(argv[5])) : 0;
+  constexpr int kTokens = 16, kWindow = 512;
+  const int context = depth + kWindow, n_pages = (context + kPageTokens - 1) / kPageTokens;
 
   auto file = GgufFile::open(argv[1]);
   if (!file) return fail(file.error());
@@ -48,21 +51,22 @@ int run(int argc, char** argv) {
   const BackendInfo info = (*backend)->info();
   const auto profile = std::make_shared<StepProfile>();
   const auto profiled = make_profiled_backend(std::move(*backend), profile);
-  auto model = Model::load(**file, *profiled, {.max_batch_tokens = 16, .max_logit_rows = 1, .max_context = kContext,
-                                               .n_pages = kPages}, [](float) {});
+  auto model = Model::load(**file, *profiled, {.max_batch_tokens = 16, .max_logit_rows = 1, .max_context = context,
+                                               .n_pages = n_pages, .n_slots = 2}, [](float) {});
   if (!model) return fail(model.error());
 
-  std::vector<int32_t> pages(kPages);
+  std::vector<int32_t> pages(static_cast<size_t>(n_pages));
   std::iota(pages.begin(), pages.end(), 0);
-  int position = 0;
-  int32_t token = 1;
+  int position = depth;
+  int32_t token = 1, slot = kNoSlot;
   const auto decode = [&] {
-    const Segment segment{0, 1, position, pages.data()};
+    const Segment segment{.first_row = 0, .n_tokens = 1, .first_position = position, .pages = pages.data(), .state_from = slot, .state_to = 0};
+    slot = 0;
     const int32_t row = 0;
     const Batch batch{.tokens = {&token, 1}, .segments = {&segment, 1}, .logit_rows = {&row, 1}};
     const float* logits = (*model)->forward(batch);
     token = static_cast<int32_t>(std::max_element(logits, logits + 1000) - logits);
-    position = (position + 1) % kContext;
+    position = position + 1 < context ? position + 1 : depth;
   };
   for (int i = 0; i < kTokens; ++i) decode();
 
@@ -71,6 +75,10 @@ int run(int argc, char** argv) {
   double bytes = 0;
   for (const OpFigures& op : before)
     if (op.name.starts_with("matmul")) bytes += static_cast<double>(op.bytes) / kTokens;
+  const MemoryPlan& memory = (*model)->memory();
+  const double kept = static_cast<double>(memory.page_bytes) / kPageTokens * depth, state = 2.0 * static_cast<double>(memory.slot_bytes);
+  std::printf("a token reads %.3f GB of weights, %.3f GB of keys and values, and %.3f GB of state twice\n", bytes / 1e9, kept / 1e9, state / 2e9);
+  bytes += kept + state;
   for (int pass = 0; pass < passes; ++pass) {
     const double read_before = read_bandwidth(info.threads, size_t{256} << 20, 3).value();
     const double start = now();

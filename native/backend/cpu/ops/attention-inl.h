@@ -1,6 +1,6 @@
 // Attention over one span of positions for a tile of queries. Compiled once per instruction set,
 // inside an unnamed namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h and
-// ops/attention_latents-inl.h.
+// ops/attention_latents-inl.h. Latents that are not floats: ops/attention_integers-inl.h.
 //
 // Order of arithmetic, for each query and head alone (8-bit pages: score and values as in
 // ops/attention_q8-inl.h):
@@ -218,20 +218,56 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
 template <typename T>
 using SpanPages = const T* [kAttentionSpan / kPageTokens + kPagesAhead];
 
-template <typename T>
-void attention_span_of(const AttentionTile& tile, int span, float* states) {
-  const int begin = span * kAttentionSpan;
-  const int64_t state_floats = attention_state_floats(tile.value_dim);
-  const int padded_dim = static_cast<int>(round_up_to_lanes(tile.value_dim));
-  // Positions [from(i), to(i)) of this span are what query i sees of it.
-  const auto within = [&](int position) {
+// What a tile sees of a span that begins with position `begin`: query i sees its positions [from(i), to(i)), and all
+// queries together its pages [first_page, end_page).
+struct SpanView {
+  const int* starts;
+  const int* limits;
+  int begin, first_page, end_page;
+
+  SpanView(const AttentionTile& tile, int span) : starts(tile.starts), limits(tile.limits), begin(span * kAttentionSpan) {
+    first_page = from(0) / kPageTokens;
+    end_page = (to(tile.n_queries - 1) + kPageTokens - 1) / kPageTokens;
+  }
+  int within(int position) const {
     const int n = position - begin;
     return n < 0 ? 0 : n > kAttentionSpan ? kAttentionSpan : n;
+  }
+  int from(int i) const { return within(starts[i]); }
+  int to(int i) const { return within(limits[i]); }
+};
+
+// Scores to weights, and the states' largest scores and sums of weights; their values become zero. In two rounds, so that
+// no query's weights wait for its largest score to be found.
+inline void soften(const AttentionTile& tile, const SpanView& view, float* states) {
+  const int64_t state_floats = attention_state_floats(tile.value_dim), padded_dim = round_up_to_lanes(tile.value_dim);
+  const auto for_queries = [&](auto fn) {
+    for (int i = 0; i < tile.n_queries; ++i)
+      if (view.from(i) < view.to(i))
+        fn(tile.scores + i * kScoreStride, view.from(i), view.to(i), states + i * state_floats);
   };
-  const auto from = [&](int i) { return within(tile.starts[i]); };
-  const auto to = [&](int i) { return within(tile.limits[i]); };
-  const int first_page = from(0) / kPageTokens;
-  const int n_pages = (to(tile.n_queries - 1) + kPageTokens - 1) / kPageTokens;
+  if (tile.soft_cap > 0)
+    for_queries([&](float* scores, int low, int high, float*) {
+      soft_cap(scores + low, high - low, tile.soft_cap);
+    });
+  for_queries([&](float* scores, int low, int high, float* state) {
+    for (int64_t d = 0; d <= padded_dim; d += kLanes)
+      store(state + d, splat(0.0f));
+    state[padded_dim] = largest_score(scores, low, high);
+  });
+  for_queries([&](float* scores, int low, int high, float* state) {
+    state[padded_dim + 1] = softmax_weights(scores, low, high, state[padded_dim]);
+  });
+}
+
+template <typename T>
+void attention_span_of(const AttentionTile& tile, int span, float* states) {
+  const SpanView view(tile, span);
+  const int begin = view.begin, first_page = view.first_page, n_pages = view.end_page;
+  const int64_t state_floats = attention_state_floats(tile.value_dim);
+  const int padded_dim = static_cast<int>(round_up_to_lanes(tile.value_dim));
+  const auto from = [&](int i) { return view.from(i); };
+  const auto to = [&](int i) { return view.to(i); };
   if (n_pages <= first_page) return;
   // What is fetched ahead goes on from the keys to the values, and from these to the next span's
   // keys where there is one.
@@ -253,9 +289,10 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   }
 
   // A few pages at a time stay in the first-level cache while every register tile passes over them.
-  if (tile.rows != nullptr)
-    for (int p = first_page; p < n_pages; ++p)
-      score_latents(tile, values[p], values[p + 1], tile.scores + p * kPageTokens);
+  if constexpr (sizeof(T) == sizeof(float))
+    if (tile.rows != nullptr)
+      for (int p = first_page; p < n_pages; ++p)
+        score_latents(tile, values[p], values[p + 1], tile.scores + p * kPageTokens);
   for (int p = first_page; p < n_pages && tile.rows == nullptr; p += kPageRun) {
     const int run = n_pages - p < kPageRun ? n_pages - p : kPageRun;
     for_register_tiles<kScoreQueries<T>>(tile.n_queries, [&](auto size, int i) {
@@ -264,24 +301,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     });
   }
 
-  // In two rounds, so that no query's weights wait for its largest score to be found.
-  const auto for_queries = [&](auto fn) {
-    for (int i = 0; i < tile.n_queries; ++i)
-      if (from(i) < to(i))
-        fn(tile.scores + i * kScoreStride, from(i), to(i), states + i * state_floats);
-  };
-  if (tile.soft_cap > 0)
-    for_queries([&](float* scores, int low, int high, float*) {
-      soft_cap(scores + low, high - low, tile.soft_cap);
-    });
-  for_queries([&](float* scores, int low, int high, float* state) {
-    for (int d = 0; d <= padded_dim; d += kLanes)
-      store(state + d, splat(0.0f));
-    state[padded_dim] = largest_score(scores, low, high);
-  });
-  for_queries([&](float* scores, int low, int high, float* state) {
-    state[padded_dim + 1] = softmax_weights(scores, low, high, state[padded_dim]);
-  });
+  soften(tile, view, states);
 
   // Starts and limits ascend: all queries of a register tile see what is both behind the last one's
   // start and before the first one's limit; the rest is theirs alone, before and after.
@@ -318,15 +338,6 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     for (int j = i + 1; j < i + size.value; ++j)
       alone(j, high > from(j) ? high : from(j), to(j));
   });
-}
-
-void attention_span(const AttentionTile& tile, int span, float* states) {
-  switch (tile.type) {
-    case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
-    case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
-    case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;   // refused: Backend::can_keep
-  }
 }
 
 // Up to so many merges' factors are computed side by side.

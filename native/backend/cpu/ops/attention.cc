@@ -24,6 +24,8 @@ constexpr int64_t kProductsAlone = 64 * 1024;
 // A segment is cut into runs of spans when its pieces exceed the share that this gives, and then so
 // that it alone gives as many. Zen 5: twice as many took 3 to 6 % longer, as each run begins cold.
 constexpr int kPiecesPerThread = 4;
+// The queries of a segment and KV head are merged in so many parts: where all heads share one, threads do too.
+constexpr int64_t kMergeParts = 8;
 // Floats of states that one thread merges in about that time.
 constexpr int64_t kMergedFloats = 16 * 1024;
 constexpr int64_t kWhole = -1;
@@ -112,8 +114,8 @@ class Tile {
     const int key_dim = layer.key_dim;
     const int64_t padded_dim = round_up_to_lanes(key_dim);
     float* packed = memory;
-    float* rows = packed + kTileQueries * padded_dim;
-    float* scores = rows + (layer.latents ? kPageTokens * padded_dim : 0);
+    float* rows = packed + kTileQueries * packed_query_floats(key_dim);
+    float* scores = rows + (layer.latents ? latent_scratch_floats(key_dim) : 0);
     states_ = scores + kTileQueries * kScoreStride;
     next_ = states_ + kTileQueries * a.state_floats();
     const int n =
@@ -126,7 +128,15 @@ class Tile {
     for (int i = 0; i < n; ++i) {
       const float* from = a.query(segment, kv_head, first_query + i);
       const float scale = a.scale(position(i));
-      if (layer.latents) {
+      if (layer.latents && a.type != KvType::kF32) {
+        auto* const numbers = reinterpret_cast<int16_t*>(packed);
+        const int n_blocks = latent_blocks(key_dim);
+        float* const steps = reinterpret_cast<float*>(numbers + kTileQueries * layer.value_stride) + i * n_blocks;
+        for (int b = 0; b < n_blocks; ++b) {
+          const int first = b * kLatentBlock, count = std::min(kLatentBlock, key_dim - first);
+          steps[b] = scale * a.kernels.pack_latents(from + first, count, kMostLatentQuery, numbers + i * layer.value_stride + first);
+        }
+      } else if (layer.latents) {
         float* to = packed + i * padded_dim;
         for (int64_t d = 0; d < key_dim; ++d)
           to[d] = from[d] * scale;
@@ -201,10 +211,11 @@ class Tile {
   AttentionTile tile_;
 };
 
-void merge_partials(const Attention& a, const Segment& segment, int kv_head, const float* partials,
+// Of one of kMergeParts parts of the queries.
+void merge_partials(const Attention& a, const Segment& segment, int kv_head, int64_t part, const float* partials,
                     float* state) {
   const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
-  for (int64_t i = 0; i < n_queries; ++i) {
+  for (int64_t i = part * n_queries / kMergeParts; i < (part + 1) * n_queries / kMergeParts; ++i) {
     const int position = segment.first_position + static_cast<int>(i / a.group);
     const int first_kept = a.first_span(segment);
     const int first = a.start(position) / kAttentionSpan - first_kept;
@@ -333,16 +344,16 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
     }
   });
   if (split.empty()) return;
-  const int64_t grain = std::max<int64_t>(1, kMergedFloats / merged_floats);
-  pool.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads, grain,
+  const int64_t grain = std::max<int64_t>(1, kMergedFloats * kMergeParts / merged_floats);
+  pool.parallel_for(static_cast<int64_t>(split.size()) * n_kv_heads * kMergeParts, grain,
                     [&](int64_t begin, int64_t end, int thread) {
                       for (int64_t p = begin; p < end; ++p) {
-                        const auto at = static_cast<size_t>(p / n_kv_heads);
+                        const auto at = static_cast<size_t>(p / kMergeParts / n_kv_heads);
                         const auto s = static_cast<size_t>(split[at]);
-                        const int kv_head = static_cast<int>(p % n_kv_heads);
+                        const int kv_head = static_cast<int>(p / kMergeParts % n_kv_heads);
                         const int64_t floats =
                             a.queries(segments[s]) * a.spans(segments[s]) * a.state_floats();
-                        merge_partials(a, segments[s], kv_head,
+                        merge_partials(a, segments[s], kv_head, p % kMergeParts,
                                        scratch.partials_ + first_partial[s] + kv_head * floats,
                                        scratch.tile(thread));
                       }

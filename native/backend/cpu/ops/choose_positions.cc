@@ -19,7 +19,7 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
                               std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
   const CpuKvCache::Layer& keys = cache.layer(index.layer);
   const CpuKvCache::Chosen& room = cache.chosen();
-  assert(keys.latents && keys.key_dim == keys.value_stride && index.most <= cache.shape.most_chosen);
+  assert(keys.latents && keys.key_dim % kLanes == 0 && index.most <= cache.shape.most_chosen);
   const int dim = keys.key_dim;
   for (const Segment& segment : segments)
     for (int i = std::clamp((index.most + 1) * index.block - 1 - segment.first_position, 0, segment.n_tokens); i < segment.n_tokens; ++i) {
@@ -59,7 +59,7 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
                                      .values = nullptr,
                                      .key_page_bytes = 0,
                                      .value_page_bytes = 0,
-                                     .value_stride = dim,
+                                     .value_stride = keys.value_stride,
                                      .type = cache.shape.type,
                                      .soft_cap = 0.0f,
                                      .scores = memory,

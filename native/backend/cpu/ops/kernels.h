@@ -26,6 +26,21 @@ inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
+// 16-bit latents (KvType::kF16, StateKind::kLatents): whole numbers of at most kMostLatent, which count by a step for each
+// row and kLatentBlock of its dimensions. Queries, and the weights of a span's positions, become whole numbers too, so
+// that their products are exact sums of 32 bits, whatever the order:
+//   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMostLatent * kMostLatentQuery < 2^31
+//   values   the weights of kWeighedTogether positions add up to kLatentWeights at most, and half a unit each for
+//            rounding: (kLatentWeights + kWeighedTogether / 2) * kMostLatent < 2^31
+inline constexpr int kLatentBlock = 256;
+inline constexpr int kLatentPad = 32;   // rows are padded to whole vectors of 16-bit numbers
+inline constexpr int kMostLatent = 16383, kMostLatentQuery = 8191, kMostLatentWeight = 32767;
+inline constexpr int kWeighedTogether = kAttentionSpan / 2;
+inline constexpr int kLatentWeights = 0x7fffffff / kMostLatent - kWeighedTogether;
+static_assert(int64_t{kLatentBlock / kLanes} * kMostLatent * kMostLatentQuery < int64_t{1} << 31);
+constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }
+constexpr int64_t round_up_to_latents(int64_t n) { return (n + kLatentPad - 1) / kLatentPad * kLatentPad; }
+
 // A query's state over some positions: value_dim (rounded up) weighted value sums, then the largest
 // score, then the sum of weights.
 constexpr int64_t attention_state_floats(int64_t value_dim) {
@@ -41,7 +56,8 @@ struct AttentionTile {
   const int* limits;
   // Scaled, [key_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made
   // of them, in no more memory. For latents of any type [n_queries][q_stride], q_stride being key_dim rounded up to
-  // kLanes, the rest zero.
+  // kLanes, the rest zero, or, unless they are floats, what pack_latents made of them, [kTileQueries][value_stride], and
+  // behind these the steps, [n_queries][block].
   const float* q;
   int q_stride;
   const int32_t* pages;    // of the sequence, from position 0; those before starts[0] are not read
@@ -52,8 +68,29 @@ struct AttentionTile {
   KvType type;
   float soft_cap;   // 0: none
   float* scores;    // [kTileQueries][kScoreStride], scratch
-  float* rows;      // latents: scratch for a page of them as floats; null: keys and values are apart
+  float* rows;      // latents: scratch, latent_scratch_floats(); null: keys and values are apart
 };
+
+// Latents: weights of a tile's queries as 16-bit numbers, so many apart; factors of a page's scores; a span's pages as 16-bit
+// numbers, and their steps. In their place a page as floats.
+inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
+constexpr int64_t latent_scratch_floats(int64_t dim) {
+  return kTileQueries * kLatentWeightStride / 2 + int64_t{kTileQueries} * latent_blocks(dim) * kPageTokens +
+         int64_t{kAttentionSpan} * latent_blocks(dim) + kAttentionSpan * round_up_to_latents(dim) / 2;
+}
+// Floats that a query of so many dimensions is packed into, and the steps of 16-bit numbers.
+constexpr int64_t packed_query_floats(int64_t dim) { return round_up_to_lanes(dim) + kLanes; }
+// Numbers of a row of latents as it lies in its page, and bytes of a page.
+constexpr int64_t latents_stride(int64_t dim, KvType type) {
+  return type == KvType::kF32 ? round_up_to_lanes(dim) : round_up_to_latents(dim);
+}
+constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageTokens) {
+  const int64_t stride = latents_stride(dim, type);
+  const int64_t row = type == KvType::kF32 ? stride * 4
+                      : type == KvType::kF16 ? stride * 2 + latent_blocks(dim) * 4
+                                             : stride + q8_blocks(static_cast<int>(dim)) * 2;
+  return (row * rows + 63) / 64 * 64;
+}
 
 // Up to this many channels of a convolution are taken through all rows at a time: enough that rows are read in pieces
 // worth fetching, few enough that the taps' rows stay in the first cache.
@@ -143,6 +180,9 @@ struct OpKernels {
   // n <= kQ8Block values to numbers[kQ8Block] and the scale, binary16, by which they count; numbers
   // past n are zero. A value that is NaN or infinite makes the scale NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
+  // Up to kLatentBlock numbers to whole ones of at most `most`, by a step, which is returned. Written with zeros up to a
+  // multiple of kLatentPad.
+  float (*pack_latents)(const float* x, int count, int most, int16_t* to);
   // Query i of a tile, times `scale`.
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride,
                         float* packed);

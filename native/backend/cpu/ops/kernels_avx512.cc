@@ -23,6 +23,7 @@ namespace {
 #include "backend/cpu/ops/attention_q8-inl.h"
 #include "backend/cpu/ops/attention_latents-inl.h"
 #include "backend/cpu/ops/attention-inl.h"
+#include "backend/cpu/ops/attention_integers-inl.h"
 #include "backend/cpu/ops/recurrence-inl.h"
 #include "backend/cpu/ops/state_space-inl.h"
 #include "backend/cpu/ops/table-inl.h"

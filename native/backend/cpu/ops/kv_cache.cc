@@ -18,23 +18,19 @@ struct HeadPage {
   bool operator==(const HeadPage&) const = default;
 };
 HeadPage head_page(const LayerState& layer, KvType type) {
-  const bool latents = layer.kind == StateKind::kLatents;
-  // Rows of latents lie as values do, and are the keys too.
-  const int row_dim = latents ? layer.key_dim : layer.value_dim;
-  const auto key_dim = static_cast<size_t>(layer.key_dim), padded_dim = static_cast<size_t>(round_up_to_lanes(row_dim));
+  if (layer.kind == StateKind::kLatents) return {0, static_cast<size_t>(latents_page_bytes(layer.key_dim, type, layer.page_rows))};
+  const auto key_dim = static_cast<size_t>(layer.key_dim), padded_dim = static_cast<size_t>(round_up_to_lanes(layer.value_dim));
   const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
-  const auto rows = static_cast<size_t>(layer.page_rows);
   HeadPage page;
   if (type == KvType::kQ8_0) {
     // Dimensions in whole quads, scales behind them; pages begin at a cache line.
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
     page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
-            lines((padded_dim + scales(row_dim)) * rows)};
+            lines((padded_dim + scales(layer.value_dim)) * kPageTokens)};
   } else {
     const size_t width = type == KvType::kF16 ? 2 : 4;
-    page = {key_dim * kPageTokens * width, padded_dim * rows * width};
+    page = {key_dim * kPageTokens * width, padded_dim * kPageTokens * width};
   }
-  if (latents) page.keys = 0;
   return page;
 }
 
@@ -146,7 +142,7 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
                               .key_dim = layer.key_dim,
                               .value_dim = layer.value_dim,
                               .latents = latents,
-                              .value_stride = round_up_to_lanes(latents ? layer.key_dim : layer.value_dim),
+                              .value_stride = latents ? latents_stride(layer.key_dim, shape.type) : round_up_to_lanes(layer.value_dim),
                               .page_rows = layer.page_rows,
                               .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, layer, slot, shape.n_pages),
                               .values = pages_of(values + slot.values_at, page.values, slot.page.values, layer, slot, shape.n_pages)});

@@ -52,9 +52,13 @@ inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& lay
     std::copy_n(row, dim, to);
     std::fill(to + dim, to + stride, 0.0f);
   } else {
-    auto* to = reinterpret_cast<uint16_t*>(rows) + at;
-    kernels.to_half(row, to, dim);
-    std::fill(to + dim, to + stride, uint16_t{0});
+    auto* const numbers = reinterpret_cast<int16_t*>(rows);
+    auto* const steps = reinterpret_cast<float*>(numbers + stride * layer.page_rows);
+    for (int block = 0; block < latent_blocks(dim); ++block) {
+      const int64_t first = int64_t{block} * kLatentBlock, count = std::min<int64_t>(kLatentBlock, dim - first);
+      steps[block * layer.page_rows + slot] =
+          kernels.pack_latents(row + first, static_cast<int>(count), kMostLatent, numbers + at + first);
+    }
   }
 }
 
@@ -65,11 +69,14 @@ inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t pag
   const int64_t into = at % to.page_rows, stride = from.value_stride;
   const int64_t row_bytes = stride * (type == KvType::kF32 ? 4 : type == KvType::kF16 ? 2 : 1);
   std::memcpy(target + into * row_bytes, source + slot * row_bytes, static_cast<size_t>(row_bytes));
-  if (type != KvType::kQ8_0) return;
-  const auto* scales = reinterpret_cast<const uint16_t*>(source + stride * from.page_rows);
-  auto* to_scales = reinterpret_cast<uint16_t*>(target + stride * to.page_rows);
-  for (int block = 0; block < q8_blocks(from.key_dim); ++block)
-    to_scales[block * to.page_rows + into] = scales[block * from.page_rows + slot];
+  const auto copy_each = [&]<typename T>(T, int n_blocks) {
+    const auto* own = reinterpret_cast<const T*>(source + row_bytes * from.page_rows);
+    auto* own_to = reinterpret_cast<T*>(target + row_bytes * to.page_rows);
+    for (int block = 0; block < n_blocks; ++block)
+      own_to[block * to.page_rows + into] = own[block * from.page_rows + slot];
+  };
+  if (type == KvType::kF16) copy_each(float{}, latent_blocks(from.key_dim));
+  if (type == KvType::kQ8_0) copy_each(uint16_t{}, q8_blocks(from.key_dim));
 }
 
 }   // namespace monolith

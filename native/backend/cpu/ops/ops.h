@@ -3,8 +3,8 @@
 // for its instruction set.
 //
 // All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h,
-// ops/attention-inl.h, ops/attention_q8-inl.h, ops/attention_latents-inl.h), so they give the same bits; what differs is only how 16 lanes map to
-// registers. Each result row is computed in an order fixed by that row alone: see the batch
+// ops/attention-inl.h, ops/attention_q8-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h), so they give the
+// same bits; what differs is only how 16 lanes map to registers. Each result row is computed in an order fixed by that row alone: see the batch
 // invariance contract in backend.h.
 //
 // Threads: the engine thread calls; work is spread over the ThreadPool that is passed in. Nothing
@@ -38,7 +38,9 @@ struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 //   keys   [key_dim / 4][kPageTokens][4]   plus 128, so unsigned; then scales [block][kPageTokens]
 //   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
 // A page of latents (StateKind::kLatents) is one of values whose rows are key_dim numbers long, the padding zeroed with
-// each row; there are no keys beside them.
+// each row; there are no keys beside them. Where keys would be binary16, latents are 16-bit whole numbers, rows padded to
+// kLatentPad, and behind all rows their steps, float, [block of kLatentBlock][row]: as exact (ops_latents_test.cc), and the
+// products of whole numbers take half the instructions of floats.
 // Starts zeroed; pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:

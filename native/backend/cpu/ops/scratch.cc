@@ -19,10 +19,10 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
                                         int max_context, int max_head_dim) {
   const int64_t spans = (int64_t{max_context} + kAttentionSpan - 1) / kAttentionSpan;
   Sizes sizes;
-  // Packed queries and scores; the states of a tile, and of its next span before they are merged; a page of latents.
-  sizes.tile = kTileQueries * (round_up_to_lanes(max_head_dim) + kScoreStride +
+  // Packed queries and scores; the states of a tile, and of its next span before they are merged; what latents need.
+  sizes.tile = kTileQueries * (packed_query_floats(max_head_dim) + kScoreStride +
                                2 * attention_state_floats(max_head_dim)) +
-               kPageTokens * round_up_to_lanes(max_head_dim);
+               latent_scratch_floats(max_head_dim);
   sizes.tiles = threads * sizes.tile;
   // Attention is split over positions for sequences that are long for the step they are in: so many
   // rows, all heads (at most max_cols floats, and as much again if heads are tiny), all spans.

@@ -10,6 +10,7 @@ constexpr OpKernels kKernels = {
     .rotate = rotate,
     .to_half = to_half,
     .quantize_q8 = quantize_q8,
+    .pack_latents = pack_latents,
     .pack_query_q8 = pack_query_q8,
     .silu_multiply = silu_multiply,
     .gelu_multiply = gelu_multiply,

@@ -158,3 +158,75 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
 }
 
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
+inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
+
+// --- 16-bit numbers
+// -----------------------------------------------------------------------------------
+
+constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
+
+inline Vec load(const int16_t* from) {
+  const auto* numbers = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(numbers))),
+          _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(numbers + 1)))};
+}
+inline void store(int16_t* to, Vec a) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(words, 0xd8));
+}
+inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
+  for (int i = 0; i < 2; ++i) {
+    const __m256i numbers = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + i));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to) + i,
+                        _mm256_mulhrs_epi16(_mm256_slli_epi16(numbers, 7), _mm256_set1_epi16(factor)));
+  }
+}
+struct Pairs {
+  __m256i low, high;
+};
+inline Pairs load_pairs(const int16_t* from) {
+  const auto* numbers = reinterpret_cast<const __m256i*>(from);
+  return {_mm256_loadu_si256(numbers), _mm256_loadu_si256(numbers + 1)};
+}
+inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
+  sums.low = _mm256_add_epi32(sums.low, _mm256_madd_epi16(a.low, b.low));
+  sums.high = _mm256_add_epi32(sums.high, _mm256_madd_epi16(a.high, b.high));
+}
+struct RowPairs {
+  __m256i v[4];
+};
+struct WeightPair {
+  __m256i v;
+};
+struct PairSums {
+  __m256i v[4];
+};
+inline RowPairs zip_rows(const int16_t* first, const int16_t* second) {
+  const Pairs a = load_pairs(first), b = load_pairs(second);
+  return {{_mm256_unpacklo_epi16(a.low, b.low), _mm256_unpackhi_epi16(a.low, b.low),
+           _mm256_unpacklo_epi16(a.high, b.high), _mm256_unpackhi_epi16(a.high, b.high)}};
+}
+inline WeightPair splat_weights(const int16_t* from) {
+  int32_t both;
+  __builtin_memcpy(&both, from, 4);
+  return {_mm256_set1_epi32(both)};
+}
+inline void clear(PairSums& sums) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    sums.v[i] = _mm256_setzero_si256();
+}
+inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(rows.v[i], weights.v));
+}
+// zip_rows() left numbers 0-3 and 8-11, 4-7 and 12-15 together.
+inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
+  const auto part = [&](int i, int half) {
+    return _mm256_cvtepi32_ps(half == 0 ? _mm256_permute2x128_si256(sums.v[i], sums.v[i + 1], 0x20)
+                                        : _mm256_permute2x128_si256(sums.v[i], sums.v[i + 1], 0x31));
+  };
+  low = {part(0, 0), part(0, 1)};
+  high = {part(2, 0), part(2, 1)};
+}

@@ -98,3 +98,69 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
 }
 
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
+inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
+
+// --- 16-bit numbers
+// -----------------------------------------------------------------------------------
+
+constexpr int kPairRows = 4, kPairQueries = 4, kWeighQueries = 8;
+
+inline Vec load(const int16_t* from) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))))};
+}
+inline void store(int16_t* to, Vec a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(a.v)));
+}
+inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
+  const __m512i numbers = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, 7), _mm512_set1_epi16(factor)));
+}
+// sums += products of two pairs of each lane. Written out because GCC 12 copies the sums around its intrinsic.
+inline void add_dot(__m512i& sums, __m512i a, __m512i b) {
+  asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b));
+}
+struct Pairs {
+  __m512i v;
+};
+inline Pairs load_pairs(const int16_t* from) { return {_mm512_loadu_si512(from)}; }
+inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) { add_dot(sums.v, a.v, b.v); }
+struct RowPairs {
+  __m512i low, high;
+};
+struct WeightPair {
+  __m512i v;
+};
+struct PairSums {
+  __m512i low, high;
+};
+inline RowPairs zip_rows(const int16_t* first, const int16_t* second) {
+  const __m512i a = _mm512_loadu_si512(first), b = _mm512_loadu_si512(second);
+  return {_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)};
+}
+inline WeightPair splat_weights(const int16_t* from) {
+  int32_t both;
+  __builtin_memcpy(&both, from, 4);
+  return {_mm512_set1_epi32(both)};
+}
+inline void clear(PairSums& sums) { sums.low = sums.high = _mm512_setzero_si512(); }
+inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
+  add_dot(sums.low, rows.low, weights.v);
+  add_dot(sums.high, rows.high, weights.v);
+}
+// zip_rows() left the first four numbers of every eight in one vector, the others in the other.
+inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  low.v = _mm512_cvtepi32_ps(_mm512_permutex2var_epi64(sums.low, first, sums.high));
+  high.v = _mm512_cvtepi32_ps(_mm512_permutex2var_epi64(sums.low, second, sums.high));
+}
+// sum_of_lanes() of each, side by side.
+inline void sums_of_lanes(const Vec (&x)[4], float* to) {
+  const auto fold = [](__m512 a, __m512 b) {
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+  };
+  const __m512 first = fold(x[0].v, x[1].v), second = fold(x[2].v, x[3].v);
+  __m512 sum = _mm512_add_ps(_mm512_shuffle_f32x4(first, second, 0x88), _mm512_shuffle_f32x4(first, second, 0xdd));
+  sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0x4e));
+  sum = _mm512_add_ps(sum, _mm512_permute_ps(sum, 0xb1));
+  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12), sum)));
+}

@@ -178,3 +178,78 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
     out.v[i] = vdotq_s32(vaddq_s32(sum.v[i], query.rest), keys.v[i], query.bytes);
   return out;
 }
+inline void prefetch_far(const void* at) { __builtin_prefetch(at, 0, 2); }
+
+// --- 16-bit numbers
+// -----------------------------------------------------------------------------------
+
+constexpr int kPairRows = 2, kPairQueries = 1, kWeighQueries = 2;
+
+inline Vec load(const int16_t* from) {
+  return quarters([&](int i) { return vcvtq_f32_s32(vmovl_s16(vld1_s16(from + 4 * i))); });
+}
+inline void store(int16_t* to, Vec a) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    vst1_s16(to + 4 * i, vmovn_s32(vcvtnq_s32_f32(a.v[i])));
+}
+inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i)
+    vst1q_s16(to + 8 * i, vqrdmulhq_n_s16(vshll_n_s8(vld1_s8(from + 8 * i), 7), factor));
+}
+// Even numbers apart from odd ones, so that both of a pair are added to one lane.
+struct Pairs {
+  int16x8x2_t v[2];
+};
+inline Pairs load_pairs(const int16_t* from) { return {{vld2q_s16(from), vld2q_s16(from + 16)}}; }
+inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    MONOLITH_UNROLL
+    for (int odd = 0; odd < 2; ++odd) {
+      const int16x8_t x = a.v[i].val[odd], y = b.v[i].val[odd];
+      sums.v[2 * i] = vmlal_s16(sums.v[2 * i], vget_low_s16(x), vget_low_s16(y));
+      sums.v[2 * i + 1] = vmlal_high_s16(sums.v[2 * i + 1], x, y);
+    }
+  }
+}
+struct RowPairs {
+  int16x8_t first[4], second[4];
+};
+struct WeightPair {
+  int16_t first, second;
+};
+struct PairSums {
+  int32x4_t v[8];
+};
+inline RowPairs zip_rows(const int16_t* first, const int16_t* second) {
+  RowPairs out;
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    out.first[i] = vld1q_s16(first + 8 * i);
+    out.second[i] = vld1q_s16(second + 8 * i);
+  }
+  return out;
+}
+inline WeightPair splat_weights(const int16_t* from) { return {from[0], from[1]}; }
+inline void clear(PairSums& sums) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 8; ++i)
+    sums.v[i] = vdupq_n_s32(0);
+}
+inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    int32x4_t& low = sums.v[2 * i];
+    int32x4_t& high = sums.v[2 * i + 1];
+    low = vmlal_n_s16(low, vget_low_s16(rows.first[i]), weights.first);
+    high = vmlal_high_n_s16(high, rows.first[i], weights.first);
+    low = vmlal_n_s16(low, vget_low_s16(rows.second[i]), weights.second);
+    high = vmlal_high_n_s16(high, rows.second[i], weights.second);
+  }
+}
+inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
+  low = quarters([&](int i) { return vcvtq_f32_s32(sums.v[i]); });
+  high = quarters([&](int i) { return vcvtq_f32_s32(sums.v[4 + i]); });
+}

@@ -114,6 +114,8 @@ inline float max_of_lanes(Vec a) {
 }
 inline void prefetch(const void*) {}
 
+inline void prefetch_far(const void*) {}   // into a cache behind the first
+
 // --- 8-bit numbers
 // -----------------------------------------------------------------------------------
 
@@ -169,4 +171,66 @@ inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
     for (int j = 0; j < 4; ++j)
       sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
   return sum;
+}
+
+// --- 16-bit numbers
+// -----------------------------------------------------------------------------------
+
+// Rows and queries of a register tile of products of 16-bit numbers, and queries of one of weighted sums.
+constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
+
+inline Vec load(const int16_t* from) {
+  return each([&](int i) { return static_cast<float>(from[i]); });
+}
+// Integers -32767 .. 32767 after rounding, ties to even.
+inline void store(int16_t* to, Vec a) {
+  for (int i = 0; i < kLanes; ++i)
+    to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
+}
+// 32 numbers times 128 times factor / 2^15, rounded, ties up.
+inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
+  for (int i = 0; i < 2 * kLanes; ++i)
+    to[i] = static_cast<int16_t>((from[i] * 128 * factor + (1 << 14)) >> 15);
+}
+// 32 numbers; lane i of sums has numbers 2i and 2i + 1.
+struct Pairs {
+  int16_t number[2 * kLanes];
+};
+inline Pairs load_pairs(const int16_t* from) {
+  Pairs out;
+  for (int i = 0; i < 2 * kLanes; ++i)
+    out.number[i] = from[i];
+  return out;
+}
+inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
+  for (int i = 0; i < 2 * kLanes; ++i)
+    sums.lane[i / 2] += a.number[i] * b.number[i];
+}
+// 32 numbers of each of two rows, side by side in whatever order; a weight for each row; weighted sums of 32 numbers.
+struct RowPairs {
+  int16_t first[2 * kLanes], second[2 * kLanes];
+};
+struct WeightPair {
+  int16_t first, second;
+};
+struct PairSums {
+  int32_t lane[2 * kLanes];
+};
+inline RowPairs zip_rows(const int16_t* first, const int16_t* second) {
+  RowPairs out;
+  for (int i = 0; i < 2 * kLanes; ++i) {
+    out.first[i] = first[i];
+    out.second[i] = second[i];
+  }
+  return out;
+}
+inline WeightPair splat_weights(const int16_t* from) { return {from[0], from[1]}; }
+inline void clear(PairSums& sums) { sums = {}; }
+inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weights) {
+  for (int i = 0; i < 2 * kLanes; ++i)
+    sums.lane[i] += rows.first[i] * weights.first + rows.second[i] * weights.second;
+}
+inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
+  low = each([&](int i) { return static_cast<float>(sums.lane[i]); });
+  high = each([&](int i) { return static_cast<float>(sums.lane[kLanes + i]); });
 }

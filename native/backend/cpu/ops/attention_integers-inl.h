@@ -1,0 +1,302 @@
+// Attention over a span of latents in whole numbers: of 16 bits as pages keep them (KvType::kF16), or made of 8-bit ones
+// for each tile. Compiled once per instruction set, inside an unnamed namespace, after ops/attention-inl.h.
+//
+// Order of arithmetic, for each query alone. Latents and queries count by a step for each kLatentBlock of a row's
+// dimensions; sums of products of whole numbers are exact, so they know no order:
+//   score     per block and lane (dimensions 2i and 2i + 1 of every 32 are lane i) the exact sum of products, then
+//             fma(sum, query's step * latent's step, lane), blocks ascending; the 16 lanes folded as sum_of_lanes() does
+//   softmax   as in ops/attention-inl.h
+//   values    per block, and half of the span, the weights times the steps of their rows become whole numbers of one step,
+//             the least that keeps their sum and each of them in bounds (kernels.h); per dimension the exact sum of
+//             products of each half, then fma(sum, step, value), halves ascending
+//   spans     merged as in ops/attention-inl.h
+// Positions that a query does not see weigh zero: stale pages hold numbers like any, and their steps are not looked at.
+
+// A row or query to whole numbers, up to kLatentBlock of them; returns the step. What is no number or infinite makes the
+// step NaN, which spreads to all that is computed with it. Written up to whole vectors of 16-bit numbers, with zeros.
+float pack_latents(const float* x, int count, int most, int16_t* to) {
+  Vec largest = splat(0.0f), poison = largest;
+  for_vectors(count, [&](int64_t at, int n) {
+    const Vec v = load_up_to(x + at, n);
+    largest = max(absolute(v), largest);
+    poison = fma(v, splat(0.0f), poison);
+  });
+  const float top = max_of_lanes(largest), bad = sum_of_lanes(poison), limit = static_cast<float>(most);
+  const bool counts = bad == 0.0f && top > 0x1p-100f;   // limit / top stays a number
+  const Vec inverse = splat(counts ? limit / top : 0.0f);
+  for (int at = 0; at < count; at += kLatentPad)
+    for (int half = at; half < at + kLatentPad; half += kLanes) {
+      const int n = count - half < kLanes ? count - half : kLanes;
+      store(to + half, counts && n > 0 ? mul(load_up_to(x + half, n), inverse) : splat(0.0f));
+    }
+  return counts ? top / limit : bad;
+}
+
+// A page of 8-bit latents as 16-bit ones: 128 times its numbers, by how its scale stands to the largest of the block,
+// rounded. `steps` [block][kPageTokens].
+inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, float* steps) {
+  const auto* scales = reinterpret_cast<const uint16_t*>(page + stride * kPageTokens);
+  for (int64_t first = 0; first < stride; first += kLatentBlock, steps += kPageTokens) {
+    const int64_t end = first + kLatentBlock < stride ? first + kLatentBlock : stride;
+    Vec top = splat(0.0f), poison = top;
+    for (int64_t d = first; d < end; d += kQ8Block) {
+      const Vec scale = load(scales + d / kQ8Block * kPageTokens);
+      top = max(scale, top);
+      poison = fma(scale, splat(0.0f), poison);
+    }
+    store(steps, fma(top, splat(32768.0f / (32767.0f * 128.0f)), poison));
+    // Where there is nothing, or no number, factors are zero.
+    const Vec inverse = div(splat(32767.0f), top);
+    for (int64_t d = first; d < end; d += kQ8Block) {
+      int16_t factors[kPageTokens];
+      const Vec scale = load(scales + d / kQ8Block * kPageTokens);
+      const Vec some = if_less(splat(0.0f), top, mul(scale, inverse), splat(0.0f));
+      store(factors, if_less(poison, splat(1.0f), some, splat(0.0f)));
+      for (int64_t row = 0; row < kPageTokens; ++row)
+        widen(page + row * stride + d, factors[row], rows + row * stride + d);
+    }
+  }
+}
+
+// The span's pages as 16-bit numbers, with the steps of each, [block][kPageTokens].
+constexpr int kSpanPages = kAttentionSpan / kPageTokens;
+struct LatentSpan {
+  const int16_t* rows[kSpanPages];
+  const float* steps[kSpanPages];
+};
+
+// Where in a tile's scratch what lies.
+struct LatentScratch {
+  int16_t* weights;   // [kTileQueries][kLatentWeightStride]
+  float* factors;     // [kTileQueries][block][kPageTokens]
+  float* steps;       // [kSpanPages][block][kPageTokens], of 8-bit pages
+  int16_t* rows;      // [kSpanPages][kPageTokens][stride], of 8-bit pages
+};
+inline LatentScratch latent_scratch(const AttentionTile& tile) {
+  float* const weights = tile.rows;
+  float* const factors = weights + kTileQueries * kLatentWeightStride / 2;
+  float* const steps = factors + int64_t{kTileQueries} * latent_blocks(tile.key_dim) * kPageTokens;
+  float* const rows = steps + int64_t{kAttentionSpan} * latent_blocks(tile.key_dim);
+  return {reinterpret_cast<int16_t*>(weights), factors, steps, reinterpret_cast<int16_t*>(rows)};
+}
+
+template <int N>
+inline void sums_of_lanes(const Vec (&x)[N], float* to) {
+  MONOLITH_UNROLL
+  for (int i = 0; i < N; ++i)
+    to[i] = sum_of_lanes(x[i]);
+}
+
+// Of Queries queries, from `i` on, and kPairRows rows of a page.
+template <int Queries>
+inline void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors, float* scores) {
+  const int64_t stride = tile.value_stride, factor_stride = int64_t{latent_blocks(tile.key_dim)} * kPageTokens;
+  const int16_t* const q = reinterpret_cast<const int16_t*>(tile.q) + i * stride;
+  Vec lanes[Queries][kPairRows];
+  MONOLITH_UNROLL
+  for (int j = 0; j < Queries; ++j) {
+    MONOLITH_UNROLL
+    for (int r = 0; r < kPairRows; ++r)
+      lanes[j][r] = splat(0.0f);
+  }
+  factors += i * factor_stride;
+  for (int64_t first = 0; first < stride; first += kLatentBlock, factors += kPageTokens) {
+    const int64_t end = first + kLatentBlock < stride ? first + kLatentBlock : stride;
+    Ints sums[Queries][kPairRows];
+    MONOLITH_UNROLL
+    for (int j = 0; j < Queries; ++j) {
+      MONOLITH_UNROLL
+      for (int r = 0; r < kPairRows; ++r)
+        sums[j][r] = splat_int(0);
+    }
+    for (int64_t d = first; d < end; d += kLatentPad) {
+      Pairs query[Queries];
+      MONOLITH_UNROLL
+      for (int j = 0; j < Queries; ++j)
+        query[j] = load_pairs(q + j * stride + d);
+      MONOLITH_UNROLL
+      for (int r = 0; r < kPairRows; ++r) {
+        const Pairs row = load_pairs(rows + r * stride + d);
+        MONOLITH_UNROLL
+        for (int j = 0; j < Queries; ++j)
+          add_products(sums[j][r], row, query[j]);
+      }
+    }
+    MONOLITH_UNROLL
+    for (int j = 0; j < Queries; ++j) {
+      MONOLITH_UNROLL
+      for (int r = 0; r < kPairRows; ++r)
+        lanes[j][r] = fma(to_floats(sums[j][r]), splat(factors[j * factor_stride + r]), lanes[j][r]);
+    }
+  }
+  MONOLITH_UNROLL
+  for (int j = 0; j < Queries; ++j)
+    sums_of_lanes(lanes[j], scores + j * kScoreStride);
+}
+
+// Asks for one of `of` parts of so many lines that will be read later, unless `from` is null. GCC takes a function that does
+// nothing but this for one without effects and leaves out its calls: hence the empty instruction.
+template <typename Prefetch>
+inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of, Prefetch fetch) {
+  asm volatile("" : : "r"(from));
+  if constexpr (kPrefetchQueries > 0)
+    if (from != nullptr)
+      for (int64_t line = part * lines / of, end = (part + 1) * lines / of; line < end; ++line)
+        fetch(static_cast<const std::byte*>(from) + line * 64);
+}
+
+// Of all queries against one page. `next`: where what will be read after it lies, or null.
+// Some rows go with all queries before others come, and are fetched while those before them are at work: rows and
+// queries of a page are more than the first cache holds.
+[[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps, float* factors,
+                                      float* scores, const void* next, int64_t next_lines) {
+  const int n_blocks = latent_blocks(tile.key_dim);
+  const auto* const numbers = reinterpret_cast<const int16_t*>(tile.q);
+  const auto* const query_steps = reinterpret_cast<const float*>(numbers + kTileQueries * tile.value_stride);
+  for (int i = 0; i < tile.n_queries; ++i)
+    for (int b = 0; b < n_blocks; ++b)
+      store(factors + (i * n_blocks + b) * kPageTokens, mul(splat(query_steps[i * n_blocks + b]), load(steps + b * kPageTokens)));
+  const int64_t tiles = (tile.n_queries + kPairQueries - 1) / kPairQueries, stride = tile.value_stride;
+  for (int r = 0; r < kPageTokens; r += kPairRows) {
+    const bool last = r + kPairRows == kPageTokens;
+    const void* const follows = last ? next : rows + (r + kPairRows) * stride;
+    const int64_t lines = last ? next_lines : kPairRows * stride / kLatentPad;
+    for_register_tiles<kPairQueries>(tile.n_queries, [&](auto size, int i) {
+      fetch_part(follows, lines, i / kPairQueries, tiles, prefetch);
+      score_rows<size.value>(tile, i, rows + r * stride, factors + r, scores + i * kScoreStride + r);
+    });
+  }
+}
+
+// The weights of positions [low, high), times the steps of their rows in one block, as whole numbers of the step that is
+// returned; zeros in the rest of the pages [first_page, end_page).
+inline float pack_weights(const float* weights, const float* const* steps, int block, int low, int high, int first_page,
+                          int end_page, int16_t* to) {
+  float products[kAttentionSpan];
+  Vec total = splat(0.0f), largest = total;
+  const int begin = low / kPageTokens, end = (high + kPageTokens - 1) / kPageTokens;
+  for (int p = begin; p < end; ++p) {
+    Vec product = mul(load(weights + p * kPageTokens), load(steps[p] + block * kPageTokens));
+    const int before = low - p * kPageTokens, behind = high - p * kPageTokens;
+    if (behind < kPageTokens) product = first(behind, product, splat(0.0f));
+    if (before > 0) product = first(before, splat(0.0f), product);
+    store(products + p * kPageTokens, product);
+    total = add(total, product);
+    largest = max(product, largest);
+  }
+  const float sum = sum_of_lanes(total), top = max_of_lanes(largest);
+  const bool counts = sum > 0x1p-100f && sum < __builtin_inff();
+  const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMostLatentWeight) / top;
+  const float inverse = by_sum < by_top ? by_sum : by_top;
+  for (int p = first_page; p < end_page; ++p)
+    store(to + p * kPageTokens,
+          counts && p >= begin && p < end ? mul(load(products + p * kPageTokens), splat(inverse)) : splat(0.0f));
+  return counts ? 1.0f / inverse : sum < 1.0f ? 0.0f : sum - sum;
+}
+
+// The next span's pages, which are fetched while the values of this one are summed.
+struct LatentsAhead {
+  const std::byte* pages[kSpanPages];   // null: none
+  int64_t lines = 0;
+};
+
+// Adds weighted sums of 32 dimensions, from d on, to Queries states; `some` of the `of` parts that fetch a page.
+template <int Queries>
+[[gnu::noinline]] void weigh_rows(const LatentSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
+                                  const int16_t* weights, const float* steps, float* states, int64_t state_floats,
+                                  bool whole, const LatentsAhead& ahead, int64_t some, int64_t of) {
+  PairSums sums[Queries];
+  MONOLITH_UNROLL
+  for (int i = 0; i < Queries; ++i)
+    clear(sums[i]);
+  for (int p = first_page; p < end_page; ++p) {
+    fetch_part(ahead.pages[p], ahead.lines, some, of, prefetch_far);
+    const int16_t* row = span.rows[p] + d;
+    const int16_t* weight = weights + p * kPageTokens;
+    for (int r = 0; r < kPageTokens; r += 2, row += 2 * stride, weight += 2) {
+      const RowPairs rows = zip_rows(row, row + stride);
+      MONOLITH_UNROLL
+      for (int i = 0; i < Queries; ++i)
+        add_weighted(sums[i], rows, splat_weights(weight + i * kLatentWeightStride));
+    }
+  }
+  MONOLITH_UNROLL
+  for (int i = 0; i < Queries; ++i) {
+    Vec low, high;
+    to_floats(sums[i], low, high);
+    float* const state = states + i * state_floats + d;
+    store(state, fma(low, splat(steps[i]), load(state)));
+    if (whole) store(state + kLanes, fma(high, splat(steps[i]), load(state + kLanes)));
+  }
+}
+
+template <typename T>
+void latents_span_of(const AttentionTile& tile, int span, float* states) {
+  const SpanView view(tile, span);
+  const int first_page = view.first_page, end_page = view.end_page;
+  if (end_page <= first_page) return;
+  const int64_t stride = tile.value_stride, state_floats = attention_state_floats(tile.value_dim);
+  const int n_blocks = latent_blocks(tile.key_dim);
+  const LatentScratch scratch = latent_scratch(tile);
+  const auto page_at = [&](int p) {
+    return tile.values + static_cast<size_t>(tile.pages[view.begin / kPageTokens + p]) * tile.value_page_bytes;
+  };
+
+  LatentsAhead ahead;
+  ahead.lines = latents_page_bytes(tile.key_dim, sizeof(T) == 1 ? KvType::kQ8_0 : KvType::kF16) / 64;
+  LatentSpan latents;
+  for (int p = first_page; p < end_page; ++p) {
+    const auto* page = reinterpret_cast<const T*>(page_at(p));
+    if constexpr (sizeof(T) == 1) {
+      latents.rows[p] = scratch.rows + p * kPageTokens * stride;
+      latents.steps[p] = scratch.steps + p * n_blocks * kPageTokens;
+      widen_latents(page, stride, scratch.rows + p * kPageTokens * stride, scratch.steps + p * n_blocks * kPageTokens);
+    } else {
+      latents.rows[p] = page;
+      latents.steps[p] = reinterpret_cast<const float*>(page + stride * kPageTokens);
+    }
+    score_integers(tile, latents.rows[p], latents.steps[p], scratch.factors, tile.scores + p * kPageTokens,
+                   p + 1 < end_page ? page_at(p + 1) : nullptr,
+                   sizeof(T) == 1 ? ahead.lines : kPairRows * stride / kLatentPad);
+  }
+  soften(tile, view, states);
+
+  const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens - view.begin / kPageTokens;
+  for (int p = 0; p < kSpanPages; ++p)
+    ahead.pages[p] = p + kSpanPages < n_sequence_pages ? page_at(p + kSpanPages) : nullptr;
+  const int64_t padded_dim = round_up_to_lanes(tile.value_dim);
+  const int64_t tiles = (tile.n_queries + kWeighQueries - 1) / kWeighQueries;
+  const int64_t parts = (padded_dim + kLatentPad - 1) / kLatentPad * tiles;
+  constexpr int kTogether = kWeighedTogether / kPageTokens;
+  for (int begin = first_page; begin < end_page; begin = (begin / kTogether + 1) * kTogether) {
+    const int next = (begin / kTogether + 1) * kTogether, end = next < end_page ? next : end_page;
+    const auto part = [&](int position) {
+      const int low = begin * kPageTokens, high = end * kPageTokens;
+      return position < low ? low : position < high ? position : high;
+    };
+    float steps[kTileQueries];
+    for (int64_t d = 0; d < padded_dim; d += kLatentPad) {
+      if (d % kLatentBlock == 0)
+        for (int i = 0; i < tile.n_queries; ++i)
+          steps[i] = pack_weights(tile.scores + i * kScoreStride, latents.steps, static_cast<int>(d / kLatentBlock),
+                                  part(view.from(i)), part(view.to(i)), begin, end, scratch.weights + i * kLatentWeightStride);
+      const bool whole = d + kLanes < padded_dim;
+      for_register_tiles<kWeighQueries>(tile.n_queries, [&](auto size, int i) {
+        weigh_rows<size.value>(latents, begin, end, stride, d, scratch.weights + i * kLatentWeightStride, steps + i,
+                               states + i * state_floats, state_floats, whole, ahead,
+                               d / kLatentPad * tiles + i / kWeighQueries, parts);
+      });
+    }
+  }
+}
+
+void attention_span(const AttentionTile& tile, int span, float* states) {
+  if (tile.rows != nullptr && tile.type == KvType::kF16) return latents_span_of<int16_t>(tile, span, states);
+  if (tile.rows != nullptr && tile.type == KvType::kQ8_0) return latents_span_of<int8_t>(tile, span, states);
+  switch (tile.type) {
+    case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
+    case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
+    case KvType::kF32: return attention_span_of<float>(tile, span, states);
+    case KvType::kFp8: return;   // refused: Backend::can_keep
+  }
+}
