@@ -117,6 +117,30 @@ class Towers(unittest.TestCase):
         self.assertIn("from step 20", said[3])
         self.assertLess(losses[-1], 0.75 * losses[0])
 
+    def test_a_tower_goes_on_from_its_file_and_sees_the_same_with_more_layers(self):
+        vision = os.path.join(ROOT, "models", "hal-1.0-mmproj.gguf")
+        shown, rows, kinds = learn.batch("of the file", 100)
+        had = gguf.restore_tower(vision)[0].layers
+        said = []
+        for layers in (had, had + 1):
+            shape, tower, head = learn.grown(vision, MODEL, layers)
+            self.assertEqual(len(tower.layers), layers)
+            with torch.no_grad():
+                said.append(head(tower(torch.from_numpy(shown))))
+        self.assertTrue(torch.equal(said[0], said[1]))
+        right = learn.right(said[0].argmax(-1), torch.from_numpy(rows), kinds)
+        self.assertGreater(min(right.values()), 70, right)   # as the file was measured
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "mmproj.gguf")
+            projector = Projector(shape, 192)
+            gguf.export_tower(copy, tower, projector, "a tower", "f16")
+            again = gguf.restore_tower(copy)
+        self.assertEqual(again[0], shape)
+        for mine, theirs in ((tower.state_dict(), again[1]), (projector.state_dict(), again[2])):
+            self.assertEqual(mine.keys(), theirs.keys())
+            for key, weight in mine.items():
+                self.assertLess((weight - theirs[key]).abs().max(), 0.01, key)
+
     def test_a_projector_says_what_the_tower_sees_in_the_embeddings_of_a_model(self):
         torch.manual_seed(1)
         tower = Tower(SMALL)
