@@ -89,6 +89,12 @@ class Words(unittest.TestCase):
         found = {seen.asked(r, pictures.Scene("count", (255, 255, 255), [star] * 3))[1] for _ in range(100)}
         self.assertEqual(found, {"I see three orange stars.", "There are three orange stars.", "The stars are orange."})
 
+    def test_places_are_the_same_the_other_way_round(self):
+        self.assertEqual(seen.turned("The red star is left of the blue ring."), "The blue ring is right of the red star.")
+        self.assertEqual(seen.turned("The blue ring is below the red star."), "The red star is above the blue ring.")
+        for other in ("A red star.", "I see a red star left of a blue ring.", "The number is 12."):
+            self.assertIsNone(seen.turned(other))
+
     def test_a_picture_stands_before_or_behind_the_text_and_is_not_learned_to_be_said(self):
         _, _, tokenizer = gguf.restore(MODEL)
         r, sides = random.Random(5), set()
