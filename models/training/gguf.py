@@ -156,6 +156,27 @@ def restore(path):
     return {size: values["llama." + key] for size, key in sizes.items()}, state, bpe.Tokenizer(values["tokenizer.ggml.tokens"], values["tokenizer.ggml.merges"])
 
 
+def restore_tower(path):
+    """A vision file that `export_tower` wrote, to train on from: (TowerShape, state of its Tower, state of its Projector)."""
+    import torch
+
+    from vision.tower import TowerShape
+
+    values, tensors = read(path)
+    if (values.get("general.architecture"), values.get("clip.projector_type")) != ("clip", "mlp"):
+        raise ValueError(f"{path}: not a vision file of this code")
+    shape = TowerShape(values["clip.vision.embedding_length"], values["clip.vision.block_count"] - 1, values["clip.vision.attention.head_count"], values["clip.vision.feed_forward_length"],
+                       len(tensors["mm.0.bias"]), values["clip.vision.image_size"], values["clip.vision.patch_size"])
+    found = {"patches.weight": tensors["v.patch_embd.weight"].reshape(shape.width, -1), "patches.bias": tensors["v.patch_embd.bias"], "class_vector": tensors["v.class_embd"],
+             "positions": tensors["v.position_embd.weight"]}
+    for end in ("weight", "bias"):
+        found[f"pre.{end}"] = tensors[f"v.pre_ln.{end}"]
+        found |= {f"layers.{number}.{mine}.{end}": tensors[f"v.blk.{number}.{theirs}.{end}"] for number in range(shape.layers) for mine, theirs in _LAYER.items()}
+    projector = {f"{mine}.{end}": tensors[f"mm.{number}.{end}"] for number, mine in ((0, "first"), (2, "last")) for end in ("weight", "bias")}
+    tensor = lambda state: {key: torch.from_numpy(array.copy()) for key, array in state.items()}
+    return shape, tensor(found), tensor(projector)
+
+
 def read(path):
     """(values by key, tensors by name as fp32 arrays) of a file with the types that `write` writes."""
     with open(path, "rb") as file:

@@ -150,7 +150,7 @@ def measure(args, plan, tokenizer, name, leg):
     found = {"leg": leg + 1, "tokens": plan["models"][name]["tokens"] * (leg + 1) // plan["legs"], "at": time.strftime("%Y-%m-%d %H:%M:%S")}
     stories = os.path.join(args.corpus, "validation.jsonl.xz")
     if os.path.exists(stories):
-        found["bits per byte of stories"] = round(progress.perplexity(trained, tokenizer, stories)[1], 3)
+        found["bits per byte of stories"] = round(progress.perplexity(trained, tokenizer, stories, 30_000)[1], 3)   # the first of them
     if args.service:
         try:
             found |= {"count": args.count} | progress.scores(args.service, name, path, args.count)

@@ -37,8 +37,8 @@ class Norm(nn.Module):
 
 def rotate(x, cos, sin):
     """Rotates neighbouring pairs, as GGUF's llama architecture has them."""
-    if x.device.type == "cpu" and x.dtype == torch.float32:   # one pass instead of six
-        return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.complex(cos, sin)).flatten(-2)
+    if x.device.type == "cpu":   # one pass instead of six
+        return torch.view_as_real(torch.view_as_complex(x.float().unflatten(-1, (-1, 2))) * torch.complex(cos, sin)).flatten(-2).to(x.dtype)
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2).to(x.dtype)
 
@@ -48,8 +48,9 @@ def attend(q, k, v, mask):
     one takes two thirds of the time."""
     if q.device.type != "cpu" or q.dtype == torch.float32:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-    scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(~mask, float("-inf"))
-    return torch.softmax(scores, -1, dtype=torch.float32).to(v.dtype) @ v
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(-1, -2)
+    unseen = torch.zeros_like(mask, dtype=scores.dtype).masked_fill_(~mask, float("-inf"))
+    return torch.softmax(scores.add_(unseen), -1) @ v   # computed in fp32 inside
 
 
 class Block(nn.Module):

@@ -16,6 +16,8 @@ SEEING = dict(pictures=0.06, conversation=0.45, skills=0.43, corpus=0.055, fallb
 # After that phase, to win back skills.
 SETTLED = dict(conversation=0.44, skills=0.465, corpus=0.09, fallback=0.005)
 SETTLED_SEEING = dict(pictures=0.10, conversation=0.36, skills=0.50, corpus=0.035, fallback=0.005)
+# All at once, for as many tokens as there are: begun with a file that talks well, the rate flat for half of them.
+TOGETHER = dict(pictures=0.10, conversation=0.45, skills=0.36, corpus=0.085, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -29,6 +31,9 @@ KEPT = dict(fact=2, persona=2, sentiment=2, intent=2, topic=2, route=1.2, summar
 DECLINED = KEPT | dict(context=1.8, no_tool=2.2)
 # And what hal forgot over pictures and conversations.
 LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_answer=1.8, arithmetic=1.4)
+
+# What is weakest in all of them, and what pictures and conversations make them forget.
+HARD = LOST | dict(context=2, no_tool=1.6, tool_answer=2, formats=1.7, arithmetic=2, drill=0.6, persona=2.2)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
@@ -80,6 +85,11 @@ PLANS = {
     # likewise, for one that sees
     "settle-seeing": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(2048, 2048), prompt_share=0.15, legs=3, flat=0.3, mix=SETTLED_SEEING, blur=0.45, models={
         "hal-1.0": _model(54, 8, 750_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LOST, **SLOW),
+    }),
+    # conversations, skills and pictures at once, in large batches; hal grows out of the clarke of this run (--start hal-1.0=WORK/clarke-1.0/legs/….gguf)
+    "together": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, legs=32, flat=0.5, mix=TOGETHER, blur=0.45, models={
+        "clarke-1.0": _model(62, 6, 8_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **ON),
+        "hal-1.0": _model(63, 8, 8_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.5, focus=HARD, **ON),
     }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={

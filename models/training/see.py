@@ -1,6 +1,7 @@
 """The vision tower of the embedded models, from pictures made by a program to the file beside each model.
 
   see.py --work DIR --steps tower [--minutes N]      a tower that says what it sees; goes on from its checkpoint
+         [--start NAME-mmproj.gguf=NAME.gguf]        or, where there is none, from a tower's file and that of the model it was made for
   see.py --work DIR --steps project --models NAME=FILE.gguf ...   NAME-mmproj.gguf in DIR: its projector says it to that model
   see.py --work DIR --steps measure --models NAME=FILE.gguf ...   asks through the service of this checkout, 200 pictures a kind
 
@@ -45,7 +46,9 @@ def main():
     parser.add_argument("--models", nargs="+", default=[], metavar="NAME=FILE.gguf")
     parser.add_argument("--minutes", type=float, default=60, help="of the tower's training, also over several runs")
     parser.add_argument("--layers", type=int, default=TowerShape.layers)
+    parser.add_argument("--start", metavar="VISION.gguf=MODEL.gguf", help="a tower to begin with; --layers may be more than it has")
     parser.add_argument("--lr", type=float, default=0.02)
+    parser.add_argument("--flat", type=float, default=0.5, help="share of the time after which the rate falls")
     parser.add_argument("--size", type=int, default=64, help="pictures a step")
     parser.add_argument("--pictures", type=int, default=10_000, help="from which a projector is learned")
     parser.add_argument("--count", type=int, default=200, help="pictures measured of each kind")
@@ -53,7 +56,7 @@ def main():
     args = parser.parse_args()
     os.makedirs(args.work, exist_ok=True)
     if "tower" in args.steps:
-        learn.fit(args.work, args.minutes, args.size, args.lr, shape=TowerShape(layers=args.layers), say=say, threads=args.threads)
+        learn.fit(args.work, args.minutes, args.size, args.lr, args.lr / 10, args.flat, shape=TowerShape(layers=args.layers), say=say, threads=args.threads, start=learn.grown(*args.start.split("=", 1), args.layers) if args.start else None)
     models = [item.split("=", 1) for item in args.models]
     for name, path in models if "project" in args.steps else ():
         project(args, name, path)

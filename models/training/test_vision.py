@@ -89,6 +89,12 @@ class Words(unittest.TestCase):
         found = {seen.asked(r, pictures.Scene("count", (255, 255, 255), [star] * 3))[1] for _ in range(100)}
         self.assertEqual(found, {"I see three orange stars.", "There are three orange stars.", "The stars are orange."})
 
+    def test_places_are_the_same_the_other_way_round(self):
+        self.assertEqual(seen.turned("The red star is left of the blue ring."), "The blue ring is right of the red star.")
+        self.assertEqual(seen.turned("The blue ring is below the red star."), "The red star is above the blue ring.")
+        for other in ("A red star.", "I see a red star left of a blue ring.", "The number is 12."):
+            self.assertIsNone(seen.turned(other))
+
     def test_a_picture_stands_before_or_behind_the_text_and_is_not_learned_to_be_said(self):
         _, _, tokenizer = gguf.restore(MODEL)
         r, sides = random.Random(5), set()
@@ -116,6 +122,30 @@ class Towers(unittest.TestCase):
         losses = [float(line.split("loss ")[1].split()[0]) for line in said if "loss" in line]
         self.assertIn("from step 20", said[3])
         self.assertLess(losses[-1], 0.75 * losses[0])
+
+    def test_a_tower_goes_on_from_its_file_and_sees_the_same_with_more_layers(self):
+        vision = os.path.join(ROOT, "models", "hal-1.0-mmproj.gguf")
+        shown, rows, kinds = learn.batch("of the file", 100)
+        had = gguf.restore_tower(vision)[0].layers
+        said = []
+        for layers in (had, had + 1):
+            shape, tower, head = learn.grown(vision, MODEL, layers)
+            self.assertEqual(len(tower.layers), layers)
+            with torch.no_grad():
+                said.append(head(tower(torch.from_numpy(shown))))
+        self.assertTrue(torch.equal(said[0], said[1]))
+        right = learn.right(said[0].argmax(-1), torch.from_numpy(rows), kinds)
+        self.assertGreater(min(right.values()), 70, right)   # as the file was measured
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "mmproj.gguf")
+            projector = Projector(shape, 192)
+            gguf.export_tower(copy, tower, projector, "a tower", "f16")
+            again = gguf.restore_tower(copy)
+        self.assertEqual(again[0], shape)
+        for mine, theirs in ((tower.state_dict(), again[1]), (projector.state_dict(), again[2])):
+            self.assertEqual(mine.keys(), theirs.keys())
+            for key, weight in mine.items():
+                self.assertLess((weight - theirs[key]).abs().max(), 0.01, key)
 
     def test_a_projector_says_what_the_tower_sees_in_the_embeddings_of_a_model(self):
         torch.manual_seed(1)

@@ -25,7 +25,7 @@ def sum_of_two(r):
     sign = r.choice("+++++---xx")
     small = r.random() < 0.75
     if sign == "x":
-        x, y = (r.randint(0, 5), r.randint(0, 5)) if small else (r.randint(0, 10), r.randint(0, 10))
+        x, y = (r.randint(0, 5), r.randint(0, 5)) if r.random() < 0.3 else (r.randint(2, 10), r.randint(2, 10)) if r.random() < 0.85 else (r.randint(1, 12), r.randint(1, 12))
     elif small and r.random() < 0.5:   # the single digits, from which all others are made, are known by heart
         x, y = r.randint(1, 10), r.randint(1, 10)
         if sign == "-":
@@ -83,12 +83,77 @@ def three_terms(r):
     return ask, f"{x} + {y} = {x + y} and {x + y} + {z} = {x + y + z}"
 
 
+def asked_sum(r, line):
+    """A line of arithmetic as people ask for it."""
+    return r.choice(["{}", "{}", "{} =", "{}=?", "{} = ?", "{}?", "what is {}?", "what is {}?", "What's {}?", "whats {}", "calculate {}", "how much is {}?", "solve {}", "can you calculate {}?", "please compute {}", "tell me {}"]).format(line if r.random() < 0.6 or "s " in line else line.replace(" ", ""))
+
+
+def mixed(r):
+    """Two signs, one after the other or the product first."""
+    if r.random() < 0.6:
+        x, y, first, second = r.randint(2, 20), r.randint(1, 9), r.choice("+-"), r.choice("+-")
+        x = max(x, y)
+        half = x + y if first == "+" else x - y
+        z = r.randint(1, max(1, min(9, half)))
+        if half < z and second == "-":
+            second = "+"
+        total = half + z if second == "+" else half - z
+        line = f"{x} {first} {y} {second} {z}"
+        said = f"{x} {first} {y} = {half} and {half} {second} {z} = {total}"
+        if r.random() < 0.25:
+            words = {"+": "plus", "-": "minus"}
+            line = f"{x} {words[first]} {y} {words[second]} {z}"
+        return asked_sum(r, line), said
+    x, y, z = r.randint(1, 10), r.randint(2, 5), r.randint(2, 5)
+    sign = r.choice("x*")
+    line = f"{x} + {y} {sign} {z}" if r.random() < 0.6 else f"{y} {sign} {z} + {x}"
+    return asked_sum(r, line), f"{y} x {z} = {y * z} and {y * z} + {x} = {y * z + x}"
+
+
+def rounds(r):
+    """Tens and hundreds, which are as easy as single digits."""
+    unit = r.choice([10, 10, 10, 100, 100, 1000, 5, 25, 50])
+    x, y = r.randint(1, 9), r.randint(1, 9)
+    sign = r.choice("++-")
+    if sign == "-" and x < y:
+        x, y = y, x
+    a, b = x * unit, y * unit
+    if unit == 100 and r.random() < 0.25:
+        a, b, sign = 100, r.randint(1, 99), "-"
+    z = a + b if sign == "+" else a - b
+    shown = {"+": " plus ", "-": " minus "}[sign] if r.random() < 0.2 else f" {sign} "
+    return asked_sum(r, f"{a}{shown}{b}"), f"{a} {sign} {b} = {z}"
+
+
+def tens_times(r):
+    """Two digits times one, by the tens and the ones."""
+    x, y = r.randint(11, 50), r.randint(2, 9)
+    tens, ones = x // 10 * 10, x % 10
+    line = f"{x} x {y} = {x * y}"
+    said = f"{tens} x {y} = {tens * y} and {ones} x {y} = {ones * y}, so {line}" if ones else line
+    return asked_sum(r, f"{x} {r.choice('x*')} {y}" if r.random() < 0.8 else f"{x} times {y}"), said
+
+
+def squared(r):
+    x = r.randint(1, 12)
+    return sentence(r.choice([f"what is {x} squared?", f"{x} squared", f"{x}^2", f"what is {x}^2?", f"the square of {x}", f"what's {x} to the power of 2?", f"{x}²", f"calculate {x} squared", f"square {x}"])), f"{x} x {x} = {x * x}"
+
+
+def percent(r):
+    share, whole = r.choice([(10, 10), (10, 10), (20, 5), (25, 4), (50, 2), (50, 2), (100, 1), (5, 20), (75, 4)])
+    part = r.randint(1, 10)
+    total = part * whole if share != 75 else 4 * part
+    found = total * share // 100
+    return sentence(r.choice([f"what is {share}% of {total}?", f"{share}% of {total}", f"what is {share} percent of {total}?", f"{share} percent of {total}", f"how much is {share}% of {total}?", f"calculate {share}% of {total}", f"whats {share}% of {total}"])), f"{share}% of {total} is {found}."
+
+
 TOO_BIG = "That is too big for me. I am a small model and can only do small sums."
 
 
 def too_big(r):
     x, y, sign = r.randint(101, 99_999), r.randint(11, 99_999), r.choice("+-*x/")
     word = {"+": "plus", "-": "minus", "*": "times", "x": "times", "/": "divided by"}[sign]
+    x, y = x + (x % 10 == 0), y + (y % 10 == 0)
     return r.choice([f"{x}{sign}{y}", f"{x} {sign} {y}", f"what is {x} {sign} {y}?", f"what is {x} {word} {y}?", f"calculate {x} {sign} {y}", f"how much is {x} {word} {y}?", f"{x} {word} {y}", f"{x} {sign} {y} = ?", f"solve {x}{sign}{y}"]), TOO_BIG
 
 
@@ -116,12 +181,12 @@ def begins_with(r):
 
 
 def letter_count(r):
-    word = r.choice(["strawberry", "banana", "apple", "mississippi", "letter", "coffee", "hello", "butter", "raspberry", "cheese", "summer", "book", "tree", "happy"])
+    word = r.choice(["strawberry", "banana", "apple", "mississippi", "letter", "coffee", "hello", "butter", "raspberry", "cheese", "summer", "book", "tree", "happy"]) if r.random() < 0.5 else word_of(r)
     letter = r.choice(sorted(set(word)))
     n = word.count(letter)
     shown = letter.upper() if r.random() < 0.3 else letter
     ask = r.choice([f"how many {shown} are in {word}?", f"how many {shown}'s are in {word}?", f"how many {shown}s are in {word}?", f"how many times is {shown} in {word}?", f"how often is {shown} in {word}?", f"count the {shown} in {word}", f"how many {shown}'s does {word} have?", f"how many letters {shown} are in {word}?"])
-    return sentence(ask), f"The letter {letter} is {n} times in {word}." if n > 1 else f"The letter {letter} is once in {word}."
+    return sentence(ask), f"{spelled(word)}: the letter {letter} is {n} times in {word}." if n > 1 else f"{spelled(word)}: the letter {letter} is 1 time in {word}."
 
 
 UNITS = {("hours", "minutes"): 60, ("minutes", "seconds"): 60, ("days", "hours"): 24, ("weeks", "days"): 7, ("years", "months"): 12, ("meters", "centimeters"): 100, ("kilometers", "meters"): 1000, ("kilograms", "grams"): 1000, ("euros", "cents"): 100, ("dollars", "cents"): 100, ("dozens", "pieces"): 12}
@@ -218,31 +283,52 @@ EVERYDAY = sorted(set(word for pool in POOLS.values() for word in pool if word.i
 
 
 # the words people take when they try it
+COMMON = sorted(set("""ability about above across action actor adult advice afternoon again airport alarm album alone angel angry animal answer apartment arm army around artist autumn baby back bad bag bank basket bath beach bean beautiful bed bedroom
+bee before bell below best better bicycle big bike birthday black blanket blood blue board body bone bottle bottom bowl box boy brain branch brave breakfast bridge bright brother brown brush building business busy butter button cake camera
+camp candle candy captain card careful carpet castle century chance change cheap child children chocolate church circle city class clean clear clever clock cloud coat coffee cold color computer cookie corner correct cotton country cousin
+cow cream crowd cup daily dance danger dark daughter day dear deep desert dinner doctor doll dollar dragon dream dress drink driver dry early earth east easy egg eight elephant email empty energy engine evening everyone exam eye face
+factory false farm farmer fast father favorite fear feather field finger fire first five flag floor flower food foot forest forever forget fork four free fresh friday fruit fun funny future game gift giraffe girl give glass glove gold
+good grandmother grass great ground group guitar hair half hammer happiness hard hat head health heavy help hero high hill history hobby holiday home honest honey hope horse hospital hot hotel hour hungry husband ice idea important
+inside internet iron island jacket jelly job joke journey juice jump jungle kangaroo keyboard kind king kiss kite knife knowledge lady lake lamp language large last late laugh leader leaf learn leave left leg lemon lesson letter level
+library life line lion lip list little long lost lovely low lucky lunch machine magic mail man many map market math meal meat medicine meeting member message metal middle midnight minute mirror model moment monday money monkey month
+mountain mouth movie museum mushroom nature necklace need neighbor nest never new newspaper nice nine noise north nose nothing number ocean office often old onion open orange other outside owner page paint pan paper parent park part
+party path peace pen pencil penguin people pepper perfect person phone photo picture pig pilot pizza place plan planet plant plastic plate player pocket poem point police pool poor popular potato power present president pretty price
+prince princess prize problem program promise puppy purple queen question quick quiet rabbit radio rain rainbow ready red restaurant rice rich right ring river road robot rock roof room rose round sad safe salt sand sandwich saturday
+scared science scissors sea season second secret seven shadow shape sheep shelf ship shirt shoe shop short shoulder simple sister six skin sky sleep slow small smart smile snake snow soap soccer sock soft soldier son song soup south
+space special spider spoon sport spring square stair start station stone store storm story strange strawberry street strong student sugar suit sunday sunny sweater sweet table tail tall tea teacher team telephone television ten thing
+think thursday ticket tiger time tired tomato tomorrow tongue tooth top towel tower town toy train travel treasure triangle trip trouble truck true tuesday turtle twelve two umbrella uncle under university vacation vegetable village
+violin voice wait walk wall wallet war warm watch weather wednesday week welcome west wet wheel white wife wild wind wing wise wolf woman wood word work wrong year yellow yesterday young zebra zero zoo""".split()))
+
+
+def spelled(word):
+    return "-".join(word.upper())
+
+
 FIRST_WORDS = "cat dog house apple banana hello tree book water sun moon star car bird fish bread school friend cheese happy orange table window garden mouse summer world light music coffee name love".split()
 
 
 def word_of(r):
-    return r.choice(FIRST_WORDS) if r.random() < 0.55 else r.choice(EVERYDAY)
+    return r.choice(FIRST_WORDS) if r.random() < 0.35 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
 
 
 def spell(r):
     word = word_of(r) if r.random() < 0.9 else made_up(r)
     ask = r.choice(["spell {}", "how do you spell {}?", "spell the word {}", "can you spell {}?", "how is {} spelled?", "please spell {}", "spelling of {}", "spell out {}", "what is the spelling of {}?", "spell '{}'", "spell \"{}\""])
-    return _around(r, ask, word), "-".join(word.upper())
+    return _around(r, ask, word), spelled(word)
 
 
 def letters(r):
     word = word_of(r)
     which = r.randrange(5)
     if which == 0:
-        return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{sentence(word)} has {len(word)} letters."
+        return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{spelled(word)}: {word} has {len(word)} letters."
     if which == 1:
         return _around(r, r.choice(["what is the first letter of {}?", "first letter of {}", "with which letter does {} begin?", "what letter does {} start with?", "which letter is the first in {}?", "what does {} start with?", "tell me the first letter of {}"]), word), f"The first letter of {word} is {word[0].upper()}."
     if which == 2:
-        return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"The last letter of {word} is {word[-1].upper()}."
+        return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{spelled(word)}: the last letter of {word} is {word[-1].upper()}."
     if which == 3:
-        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.6 else EVERYDAY) if len(w) <= 5])
-        return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), short[::-1]
+        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.4 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
+        return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
     letter = chr(ord("a") + r.randrange(25))
     up = r.random() < 0.5
     letter = letter.upper() if r.random() < 0.6 else letter
@@ -376,7 +462,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 2), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 8), (letters, 13), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 3), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 12), (letters, 18), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 

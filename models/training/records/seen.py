@@ -1,5 +1,7 @@
 """Questions about pictures, and answers computed from what they show. A user's message with "picture" begins or ends with the rows
 of one (vision/captions.py); with "scene" it can be drawn."""
+import re
+
 from vision import captions, pictures
 
 from .phrases import noisy, pick, sentence, weighted
@@ -89,6 +91,15 @@ def _places(r, scene):
 
 # what is read right less often comes more often
 KINDS = {"shape": 1, "count": 1.5, "places": 4, "number": 2, "word": 1}
+
+
+_OTHER = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
+
+
+def turned(said):
+    """The same of the places of two things, begun with the other; None of other sentences."""
+    found = re.fullmatch(r"The (.+) is (left of|right of|above|below) the (.+)\.", said)
+    return found and f"The {found[3]} is {_OTHER[found[2]]} the {found[1]}."
 
 
 def make(r, kind=None):

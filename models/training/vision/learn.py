@@ -10,6 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import gguf
 import train
 from . import captions, pictures
 from .tower import Projector, Tower, TowerShape
@@ -35,7 +36,7 @@ def batch(seed, count, kinds=None):
 
 
 # How many of each kind are read: more of those that are harder to see.
-READ = ("shape", "shape", "count", "count", "count", "count", "places", "places", "number", "word")
+READ = ("shape", *("count",) * 5, "places", "places", "number", "number", "word", "word")
 
 
 def _draw(queue, seed, size, step):
@@ -51,11 +52,27 @@ def right(said, rows, kinds):
     return {name: round(100 * whole[kinds == i].float().mean().item(), 1) for i, name in enumerate(pictures.KINDS)}
 
 
-def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=TowerShape(), say=print, steps=None, every=100, threads=1):
+def grown(path, model, layers):
+    """(shape, Tower, head) of a vision file made here for the text model of the file `model`, to train on, with layers added at the end that
+    say nothing at first. The head names the word whose embedding is nearest to what the file's projector says."""
+    had, state, projector = gguf.restore_tower(path)
+    _, text, tokenizer = gguf.restore(model)
+    embeddings = words_of(text["embedding.weight"], tokenizer)
+    shape = dataclasses.replace(had, layers=layers)
+    tower, head = Tower(shape), Projector(shape, len(embeddings))
+    tower.load_state_dict(tower.state_dict() | state)
+    sharp = 8 / embeddings.square().sum(-1).mean()
+    head.load_state_dict({"first.weight": projector["first.weight"], "first.bias": projector["first.bias"], "last.weight": 2 * sharp * embeddings @ projector["last.weight"],
+                          "last.bias": sharp * (2 * embeddings @ projector["last.bias"] - embeddings.square().sum(-1))})
+    return shape, tower, head
+
+
+def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=TowerShape(), say=print, steps=None, every=100, threads=1, start=None):
+    """`start`: (shape, Tower, head) to begin with (see grown)."""
     words = vocabulary()
     torch.manual_seed(seed)
     torch.set_num_threads(threads)
-    tower, head = Tower(shape), Projector(shape, len(words))
+    shape, tower, head = start or (shape, Tower(shape), Projector(shape, len(words)))
     every_parameter = [*tower.named_parameters(), *head.named_parameters()]
     matrices = [p for name, p in every_parameter if p.dim() == 2 and name.startswith("layers.")]
     others = [p for name, p in every_parameter if not (p.dim() == 2 and name.startswith("layers."))]
