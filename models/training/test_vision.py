@@ -92,6 +92,8 @@ class Words(unittest.TestCase):
     def test_places_are_the_same_the_other_way_round(self):
         self.assertEqual(seen.turned("The red star is left of the blue ring."), "The blue ring is right of the red star.")
         self.assertEqual(seen.turned("The blue ring is below the red star."), "The red star is above the blue ring.")
+        self.assertEqual(seen.turned("The red star is above the blue ring."), "The blue ring is below the red star.")
+        self.assertEqual(seen.turned("The red star is right of the blue ring."), "The blue ring is left of the red star.")
         for other in ("A red star.", "I see a red star left of a blue ring.", "The number is 12."):
             self.assertIsNone(seen.turned(other))
 

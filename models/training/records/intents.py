@@ -193,7 +193,7 @@ INTENTS = {
 }
 
 # Of a model that sees (the shapes, numbers and words of vision/pictures.py), where it answers otherwise.
-SEERS = {"hal-1.0", "clarke-1.0"}
+SEERS = {"hal-1.0"}
 SEEN = {
     "cannot do": ["I am a small model and make mistakes. I cannot use the internet, understand photos or write long texts.", "I know little and I can be wrong. Please check what I say."],
     "look at picture": ["I see no picture here. Send me a simple one: I know shapes, numbers and short words.", "I see only simple pictures: shapes, numbers and short words. I see none here yet."],
