@@ -17,8 +17,10 @@ export function sealerStateTests(open: (t: Test) => Promise<(now: () => number) 
     t.same(await again(clock).madeKey(true), keys[0], 'one that was made goes on');
     now += 30 * DAY_MS;
     t.same(await again(clock).madeKey(true), keys[0]);
-    now += 2 * DAY_MS;
-    t.equal(await again(clock).madeKey(true), null);
+    now += DAY_MS - 1;
+    t.same(await again(clock).madeKey(true), keys[0]);
+    now += 1;
+    t.equal(await again(clock).madeKey(true), null, 'for 31 days, to the millisecond');
     t.same(await again(clock).madeKey(false), keys[0], 'and counts again when there are no others');
   });
 

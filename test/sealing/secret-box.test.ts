@@ -77,6 +77,9 @@ t.test('a value that is too short to have a head opens to nothing, with names of
   t.same(ring.named((ring.current.id + 1) % 256), []);
   for (const bytes of [[], [1], [1, ring.current.id], [2, ring.current.id], [1, ring.current.id, 0]]) t.equal(sealer.openThinking(Buffer.from(bytes).toString('base64url'), '', 'org_a'), null);
   t.equal(sealer.unseal('reasoning', 'enc1.', 'org_a'), null);
+  const sealed = sealer.seal('reasoning', 'x', { organizationId: 'org_a', model: 'hal-1.0' });
+  t.same(sealer.unseal('reasoning', sealed, 'org_a'), { text: 'x', model: 'hal-1.0' });
+  t.equal(sealer.unseal('reasoning', `enc2.${sealed.slice(5)}`, 'org_a'), null, 'by another name it is none of ours');
   t.throws(() => new KeyRing([]), /needs a key/);
   t.throws(() => new KeyRing([OLD, new Uint8Array(31)]), /32 bytes/);
   t.same(ring.current.id, new KeyRing([NEW, OLD]).named(ring.current.id)[0]?.id, 'a key has its name wherever it stands');
