@@ -7,8 +7,8 @@ import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { MonthUse, monthNumber, type StoredMonth } from '../../src/admission/month-use.js';
 import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
-import { ApiError } from '../../src/errors.js';
 import { atOnce } from '../support/at-once.js';
+import { refusal } from '../support/refusal.js';
 import { clockStart } from '../support/clock-start.js';
 
 const identity = (more: Partial<Limited> = {}): Limited => ({ organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null, ...more });
@@ -22,16 +22,6 @@ function gate(limits: object): { admission: LocalAdmission; pass(ms: number): vo
 }
 
 const reserve = (admission: LocalAdmission, request: ReserveRequest): Reservation => atOnce(admission.reserve(request));
-
-function refusal(work: () => unknown): ApiError {
-  try {
-    work();
-  } catch (error) {
-    if (error instanceof ApiError) return error;
-    throw error;
-  }
-  throw new Error('was admitted');
-}
 
 const ask = ({ promptTokens = 100, exact = true, ...more }: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number; exact?: boolean } = {}): ReserveRequest =>
   ({ identity: ORG, model: 'm', promptTokens: { tokens: promptTokens, exact }, statedCap: 500, modelMaximum: 8192, n: 1, ...more });

@@ -10,8 +10,8 @@ import { OwnShare } from '../../src/admission/shared/own-share.js';
 import { Processes } from '../../src/admission/shared/processes.js';
 import type { GateSeen } from '../../src/admission/shared/seen.js';
 import { configWith } from '../../src/config/load.js';
-import { ApiError } from '../../src/errors.js';
 import { atOnce } from '../support/at-once.js';
+import { refusal } from '../support/refusal.js';
 
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
 const NOVEMBER = Date.parse('2026-11-15T00:00:00Z');
@@ -26,16 +26,6 @@ function share(limits: object, { others = 1, records = 0, stored = 0 }: { others
   return { own: new OwnShare(settings, { processes, buffer, storedMonth: () => Promise.resolve(stored), wall: () => NOVEMBER }), gates: new Gates(settings) };
 }
 const reserve = (own: OwnShare, more: Partial<ReserveRequest> = {}): Reservation => atOnce(own.reserve(ask(more)));
-
-function refusal(work: () => unknown): ApiError {
-  try {
-    work();
-  } catch (error) {
-    if (error instanceof ApiError) return error;
-    throw error;
-  }
-  throw new Error('was admitted');
-}
 
 t.test('its part of each limit, and a prompt for good only beyond the whole', (t) => {
   const { own } = share({ rpm: 6, tpm: 200, concurrency: 4 });
