@@ -2,8 +2,10 @@
 //
 //   npm run bench -- make-model --preset 1b --type q8_0
 //   npm run bench -- make-model --like tiny-of-the-family.gguf --set block_count=24 --set embedding_length=2048 --type q4_k_m
+//   npm run bench -- make-model --family qwen3.5-2b --patterns FOLDER_OF_TINY_FILES --type q8_0
 //
-// The second form is for any family the engine reads: the addon says which tensors the changed metadata takes.
+// The second form is for any family the engine reads: the addon says which tensors the changed metadata takes. The third is the
+// second with the sizes of a published model (lib/family-shapes.ts).
 // A file that is already there from the same options is kept.
 
 import { closeSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, writeSync } from 'node:fs';
@@ -14,6 +16,7 @@ import { parseArgs } from 'node:util';
 import { ggufHead, type GgufHead, type Metadata } from './lib/gguf-writer.js';
 import { ARCHITECTURES, hasExperts, layoutOf, sharedWidth, type Architecture } from './lib/architectures.js';
 import { PRESETS, checkShape, type ModelShape, type Preset } from './lib/model-shapes.js';
+import { FAMILIES, FAMILY_SHAPES, type FamilyShape } from './lib/family-shapes.js';
 import { patternModel } from './lib/pattern-model.js';
 import { MODEL_TYPES, randomTensors, type ModelType, type RandomTensor } from './lib/model-tensors.js';
 import { ENCODINGS, tableFiller, tensorKey, weightFiller } from './lib/random-weights.js';
@@ -29,6 +32,7 @@ export interface MakeModelOptions {
   readonly shape?: Partial<ModelShape>;      // fields that differ from the preset
   readonly like?: string;                    // a GGUF file whose family and keys it has, instead of preset, architecture and shape
   readonly set?: Readonly<Record<string, string>>;   // with `like`: keys that differ, without the architecture's name
+  readonly tensors?: Readonly<Record<string, readonly number[]>>;   // with `like`: dimensions that no key tells
   readonly vocabulary?: number;              // with `like`: one of our own of this size
   readonly out?: string;                     // default bench/out/<architecture>-<preset>-<type>.gguf
   readonly force?: boolean;                  // write even if the file is there
@@ -158,7 +162,7 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const path = resolve(options.out ?? join('bench', 'out', `${name}-${type}.gguf`));
   const started = performance.now();
   const { metadata, tensors } = like === undefined ? describedModel(architecture, { ...PRESETS[preset], ...options.shape }, type, seed, experts)
-    : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
+    : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.tensors && { tensors: options.tensors }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
   const parameters = tensors.reduce((sum, tensor) => sum + valuesOf(tensor), 0);
   const { written, bytes } = writeRandomModel(path, metadata, tensors, seed, force);
   return { path, bytes, parameters, written, seconds: (performance.now() - started) / 1000 };
@@ -210,6 +214,8 @@ const USAGE = `make-model: write a GGUF file with random weights
   --experts N --used-experts N --expert-feed-forward N --shared-feed-forward N   of a mixture; --experts makes llama one
   --like FILE   a model of that file's family and keys; its layers repeat where there are more of them
   --set KEY=VALUE   with --like: a key without the architecture's name, numbers with commas for an array; --vocabulary may be set too
+  --family ${FAMILIES.join('|')}
+    the shape of a published model, made like a tiny one in the folder --patterns DIR ($MONOLITH_VECTORS2/models)
   --force   write even if the file is there`;
 
 function oneOf<T extends string>(option: string, value: string, allowed: readonly T[]): T {
@@ -236,6 +242,13 @@ const SHAPE_OPTIONS = {
   'shared-feed-forward': 'sharedFeedForward',
 } as const satisfies Record<string, keyof ModelShape>;
 
+// What --family stands for: a pattern, keys, a vocabulary and a file's name of its own.
+function familyOptions(name: string | undefined, patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'), type: string): Partial<MakeModelOptions> {
+  if (name === undefined) return {};
+  const { like, set, vocabulary, tensors }: FamilyShape = FAMILY_SHAPES[oneOf('family', name, FAMILIES)];
+  return { like: join(patterns, like), set, vocabulary, ...(tensors && { tensors }), out: join('bench', 'out', `${name}-${type}.gguf`) };
+}
+
 // The command line: the arguments after `make-model`. Prints the file's path and figures.
 export function makeModelCommand(args: readonly string[]): void {
   const text = { type: 'string' } as const;
@@ -246,7 +259,7 @@ export function makeModelCommand(args: readonly string[]): void {
       embedding: text, layers: text, heads: text, 'kv-heads': text, 'head-size': text, 'feed-forward': text,
       vocabulary: text, context: text, window: text,
       experts: text, 'used-experts': text, 'expert-feed-forward': text, 'shared-feed-forward': text,
-      like: text, set: { type: 'string', multiple: true },
+      like: text, set: { type: 'string', multiple: true }, family: text, patterns: text,
       force: { type: 'boolean' }, help: { type: 'boolean', short: 'h' },
     },
   });
@@ -259,8 +272,9 @@ export function makeModelCommand(args: readonly string[]): void {
     const value = values[option];
     if (value !== undefined) shape[field] = integer(option, value);
   }
+  const patterned = familyOptions(values.family, values.patterns, values.type ?? 'q8_0');
   const made = makeModel({
-    shape,
+    shape, ...patterned,
     ...(shape.experts !== undefined && { experts: shape.experts > 0 }),
     ...(values.preset !== undefined && { preset: oneOf('preset', values.preset, Object.keys(PRESETS) as Preset[]) }),
     ...(values.architecture !== undefined && { architecture: oneOf('architecture', values.architecture, ARCHITECTURES) }),

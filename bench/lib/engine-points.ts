@@ -59,13 +59,19 @@ export function pointsOf(engine: Engine, lists: PointLists, inspection: Inspecti
   return points;
 }
 
-/** Weights a token's forward pass reads once each, plus keys and values of the positions before it. */
-function bytesPerToken(inspection: Inspection, positions: number): number {
-  const tied = !inspection.tensors.some(({ name }) => name === 'output.weight');
-  const weights = inspection.tensors
-    .filter(({ name }) => tied || name !== 'token_embd.weight')
-    .reduce((sum, { bytes }) => sum + bytes, 0);
-  return weights + ((inspection.plan?.pageBytes ?? 0) / 16) * positions;
+/** Tables of which a token reads one row. */
+const BY_ROW = /^(token_embd|per_layer_token_embd)\.weight$/;
+
+/**
+ * Weights a token's forward pass reads once each, of experts those it takes, plus recurrent state, and keys and values of the
+ * positions before it.
+ */
+function bytesPerToken({ tensors, model, plan }: Inspection, positions: number): number {
+  const tied = !tensors.some(({ name }) => name === 'output.weight');
+  const ofExperts = model === null || model.experts === 0 ? 1 : model.usedExperts / model.experts;
+  const share = (name: string): number => (name.includes('_exps.') ? ofExperts : BY_ROW.test(name) && !(tied && name === 'token_embd.weight') ? 0 : 1);
+  const weights = tensors.reduce((sum, { name, bytes }) => sum + bytes * share(name), 0);
+  return weights + (plan?.slotBytes ?? 0) + ((plan?.pageBytes ?? 0) / 16) * positions;
 }
 
 async function measurePrefill(engine: Engine, length: number): Promise<Measured> {

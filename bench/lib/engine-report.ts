@@ -56,7 +56,7 @@ const QUANTIZED = /^(Q\d|IQ\d)/;
 export function sharesOf(costs: StepCosts, quantization: string, rooflines: Rooflines): OpShare[] {
   const total = costs.seconds * 1e9;
   const shares = costs.operations.map(({ name, nanoseconds, bytes, operations }): OpShare => {
-    const integer = name.startsWith('matmul') && QUANTIZED.test(quantization);
+    const integer = /^(matmul|mixture)/.test(name) && QUANTIZED.test(quantization);
     const memory = (bytes / rooflines.bytes) * 1e9;
     const peak = integer ? rooflines.integer8 : rooflines.float32;
     const arithmetic = peak > 0 ? (operations / peak) * 1e9 : 0;

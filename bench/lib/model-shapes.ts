@@ -44,6 +44,12 @@ export const PRESETS = {
     feedForward: 6144, vocabulary: 32000, context: 4096,
     experts: 32, usedExperts: 4, expertFeedForward: 768, sharedFeedForward: 0, window: 0,
   },
+  // 30.5 billion parameters, 3.3 active: the shape of Qwen3 30B-A3B.
+  '30b-a3b': {
+    embedding: 2048, layers: 48, heads: 32, kvHeads: 4, headSize: 128,
+    feedForward: 6144, vocabulary: 151936, context: 40960,
+    experts: 128, usedExperts: 8, expertFeedForward: 768, sharedFeedForward: 0, window: 0,
+  },
 } as const satisfies Record<string, ModelShape>;
 export type Preset = keyof typeof PRESETS;
 

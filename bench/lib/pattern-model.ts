@@ -10,6 +10,7 @@ import { isRead, wantedTensors, type ListedTensor } from './wanted-tensors.js';
 export interface PatternOptions {
   readonly like: string;                          // a GGUF file of the family; a tiny one will do
   readonly set?: Readonly<Record<string, string>>;   // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
+  readonly tensors?: Readonly<Record<string, readonly number[]>>;   // without "blk.N.": dimensions that no key tells, but the tensor
   readonly vocabulary?: number;                   // a vocabulary of our own; else the pattern's
   readonly type: ModelType;
 }
@@ -50,7 +51,7 @@ function layered(pattern: Pattern, old: number, layers: number, guessing: number
 }
 
 /** Metadata and tensors of such a model. Throws RangeError for a key that cannot be, and what the addon finds wrong. */
-export function patternModel({ like, set = {}, vocabulary, type }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
+export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, type }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
   const pattern = readPattern(like);
   const architecture = pattern.metadata.get('general.architecture')?.text ?? '';
   const own = (key: string) => pattern.metadata.get(`${architecture}.${key}`);
@@ -73,10 +74,16 @@ export function patternModel({ like, set = {}, vocabulary, type }: PatternOption
   const metadata = [...values];
 
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
+  // Factors of rotations: half as many as dimensions rotate.
+  const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0, rotating = Number(set['rope.dimension_count'] ?? rotated);
+  const dimsOf = (name: string, dims: readonly number[]): readonly number[] => {
+    if (name === 'token_embd.weight') return [embedding, vocabulary ?? dims[1] ?? 0];
+    if (isRead(name) && rotated > 0) return [(dims[0] ?? 0) / rotated * rotating];
+    return told[name.replace(/^blk\.\d+\./, '')] ?? dims;
+  };
   const guessing = Number(set['nextn_predict_layers'] ?? own('nextn_predict_layers')?.numbers?.[0] ?? 0);
   const listed = layered(pattern, old, layers, guessing).map(({ name, dims }) => ({
-    name,
-    dims: name === 'token_embd.weight' ? [embedding, vocabulary ?? dims[1] ?? 0] : dims,
+    name, dims: dimsOf(name, dims),
   }));
   for (let layer = layers - guessing; layer < layers; layer++) {
     const name = `blk.${layer}.nextn.eh_proj.weight`;   // by which it is known to be there

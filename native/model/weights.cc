@@ -29,15 +29,20 @@ Part part_of(const WeightSlot& slot) {
   return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
+// The part of run `i` alone, of a slot whose rows lie in several.
+Part part_of_run(const WeightSlot& slot, int64_t i) {
+  WeightSlot run = {.name = {}, .rows = slot.rows / slot.runs, .cols = slot.cols};
+  run.first = slot.first + i * slot.run_stride;
+  run.tensor = slot.tensor;
+  return part_of(run);
+}
+
 // The bytes of a slot's rows where they lie in several runs, one behind the other in `gathered`.
 std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& gathered,
                                      std::vector<std::byte>& scratch) {
   gathered.clear();
   for (int64_t i = 0; i < slot.runs; ++i) {
-    WeightSlot run = {.name = {}, .rows = slot.rows / slot.runs, .cols = slot.cols};
-    run.first = slot.first + i * slot.run_stride;
-    run.tensor = slot.tensor;
-    const Part part = part_of(run);
+    const Part part = part_of_run(slot, i);
     const std::span<const std::byte> bytes = file.read(*slot.tensor, part.offset, part.size, scratch);
     gathered.insert(gathered.end(), bytes.begin(), bytes.end());
   }
@@ -171,6 +176,8 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     total += part_of(slot).size;
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
+  // What the system would keep of the file only stands in the way of huge pages if it cannot keep it all.
+  const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
   std::vector<std::byte> scratch, gathered, scaled;
   for (WeightSlot& slot : slots) {
@@ -207,7 +214,10 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
       allocated += (*slot.matrix)->bytes;
     }
     // The repacked copy is what will be read from now on: without this, both would count as resident.
-    if (slot.runs == 1) file.give_back(tensor, part.offset, part.size);
+    for (int64_t i = 0; i < slot.runs; ++i) {
+      const Part run = slot.runs > 1 ? part_of_run(slot, i) : part;
+      file.give_back(tensor, run.offset, run.size, crowded);
+    }
     done += part.size;
     if (progress)
       progress(total == 0

@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { test } from 'tap';
 
 import { ARCHITECTURES } from '../../bench/lib/architectures.js';
+import { FAMILY_SHAPES, type FamilyShape } from '../../bench/lib/family-shapes.js';
 import { MODEL_TYPES } from '../../bench/lib/model-tensors.js';
+import { patternModel } from '../../bench/lib/pattern-model.js';
 import { tableFiller } from '../../bench/lib/random-weights.js';
 import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
 import { makeModel } from '../../bench/make-model.js';
@@ -104,4 +106,24 @@ test('merges make exactly the tokens, from tokens made before', async (t) => {
     t.strictSame(orphans, []);
     t.equal(known.size, size - 3);
   }
+});
+
+// What is written is described only: a file has gigabytes.
+test('shapes of published models have the widths that they name', async (t) => {
+  const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
+  let seen = 0;
+  for (const [name, { like, set, vocabulary, tensors: told }] of Object.entries<FamilyShape>(FAMILY_SHAPES)) {
+    const path = [folder, join(process.env['MONOLITH_VECTORS2'] ?? '', 'models')].map((one) => join(one, like)).find(existsSync);
+    if (path === undefined) continue;
+    seen++;
+    const { tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }) });
+    const dims = (suffix: string) => tensors.find((tensor) => tensor.name.endsWith(suffix))?.dims;
+    const parameters = tensors.reduce((sum, tensor) => sum + tensor.dims.reduce((product, n) => product * n, 1), 0);
+    t.ok(parameters > 1e9 && parameters < 4.5e9, `${name}: ${parameters} parameters`);
+    for (const [suffix, wanted] of Object.entries(told ?? {})) t.strictSame(dims(`.${suffix}`), wanted, `${name}: ${suffix}`);
+    if (dims('rope_freqs.weight') !== undefined) t.strictSame(dims('rope_freqs.weight'), [Number(set['rope.dimension_count']) / 2], `${name}: factors of rotations`);
+    const experts = dims('.ffn_down_exps.weight');
+    if (set['expert_count'] !== undefined) t.strictSame(experts, [set['expert_feed_forward_length'], set['embedding_length'], set['expert_count']].map(Number), `${name}: experts`);
+  }
+  t.ok(seen >= 6, `${seen} patterns are here`);
 });

@@ -1,6 +1,8 @@
 // Look-ups in a parsed file. Everything here reads what the parser has checked; any thread.
 #include "formats/gguf/gguf.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -110,12 +112,19 @@ std::span<const std::byte> GgufFile::read(const GgufTensor& tensor, size_t offse
   return scratch;
 }
 
-void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size) const {
+bool GgufFile::fits_beside(size_t bytes) const {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return true;
+  const size_t most = static_cast<size_t>(pages) * static_cast<size_t>(page) / 10 * 9;   // others need some
+  return bytes <= most && file_bytes_ <= most - bytes;
+}
+
+void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too) const {
   // Only what lies in a file: memory of our own would come back as zeros.
-  const auto give = [this](std::span<const std::byte> part) {
+  const auto give = [this, cached_too](std::span<const std::byte> part) {
     for (const MappedFile& file : files_) {
       const auto all = file.bytes();
-      if (part.data() >= all.data() && part.data() < all.data() + all.size()) MappedFile::give_back(part);
+      if (part.data() >= all.data() && part.data() < all.data() + all.size()) MappedFile::give_back(part, cached_too);
     }
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));

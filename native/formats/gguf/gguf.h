@@ -30,8 +30,9 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // The whole pages within `bytes`, which lie in some mapping, need not stay in memory. They come back when read.
-  static void give_back(std::span<const std::byte> bytes);
+  // The whole pages within `bytes`, which lie in some mapping, need not stay in memory: in this process, or in the system's
+  // cache either. They come back when read.
+  static void give_back(std::span<const std::byte> bytes, bool cached_too);
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
@@ -110,8 +111,10 @@ class GgufFile {
   // `size` bytes of a tensor of this file from byte `offset` on, whole rows: where they lie, or made in `scratch`.
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
-  // They will not be read again soon: the system may have their pages back.
-  void give_back(const GgufTensor& tensor, size_t offset, size_t size) const;
+  // They will not be read again soon: the system may have their pages back, those in its cache too if asked.
+  void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
+  // Whether this machine's memory holds all of the file beside so many bytes.
+  bool fits_beside(size_t bytes) const;
 
   size_t file_bytes() const { return file_bytes_; }   // of all files it was read from
   size_t alignment() const { return alignment_; }
