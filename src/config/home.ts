@@ -1,5 +1,6 @@
 // Where settings that begin with ~, and defaults in the user's folder, lead.
 import { homedir } from 'node:os';
+import { resolve } from 'node:path';
 
 /**
  * The user's home, as $HOME or the list of users says. A user who is in no such list has `/`, as container engines give it: systemd's
@@ -11,4 +12,9 @@ export function home(): string {
   } catch {
     return '/';
   }
+}
+
+/** A path as it was given, absolute: from the home where it begins with ~, else from the folder this runs in. */
+export function expanded(path: string): string {
+  return resolve(path.replace(/^~(?=\/|$)/, home()));
 }

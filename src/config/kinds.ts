@@ -1,9 +1,8 @@
 // The kinds of values settings have. Each reads text (flags, variables) and JSON values (the file)
 // through one zod schema, and says in words what it expects.
 
-import { resolve } from 'node:path';
 import { z } from 'zod';
-import { home } from './home.js';
+import { expanded } from './home.js';
 import { upstreamSchema, type Upstream } from './upstream.js';
 
 /** What `models.<id>.quantize` takes. */
@@ -28,7 +27,7 @@ export function text(min: number, max: number): Kind<string> {
 }
 
 export const path: Kind<string> = {
-  schema: z.string().min(1).transform((value) => resolve(value.replace(/^~(?=\/|$)/, home()))),
+  schema: z.string().min(1).transform(expanded),
   expects: 'a path',
   metavar: 'PATH',
 };
@@ -159,7 +158,7 @@ const modelFile = z.string().transform((value, context): ModelFile => {
     context.addIssue({ code: 'custom', message: `The address ${error.issues[0]?.message ?? 'cannot be used'}.` });
     return z.NEVER;
   }
-  return { name, path: resolve(file.replace(/^~(?=\/|$)/, home())) };
+  return { name, path: expanded(file) };
 });
 
 const distinct = (files: readonly ModelFile[]): boolean => new Set(files.map((file) => file.name)).size === files.length;

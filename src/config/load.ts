@@ -2,9 +2,10 @@
 // file, file over default. What was given is kept beside the values, with where it came from.
 
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { z } from 'zod';
 import { didYouMean } from './did-you-mean.js';
+import { expanded } from './home.js';
 import { declared, defaultDataDir } from './settings.js';
 import type { Config, Declared, Setting } from './settings.js';
 
@@ -42,8 +43,8 @@ export function loadConfig(sources: ConfigSources = {}, own: Readonly<Record<str
   const early = (key: string): unknown => flags.get(key)?.raw ?? variables.get(key)?.raw;
   const asked = flagFile ?? env['MONOLITH_CONFIG'];
   const dataDir = early('data_dir');
-  const fallback = join(typeof dataDir === 'string' && dataDir !== '' ? resolve(dataDir) : defaultDataDir, 'config.json');
-  const file = readFile(asked === undefined || asked === '' ? fallback : resolve(asked), asked !== undefined && asked !== '');
+  const fallback = join(typeof dataDir === 'string' && dataDir !== '' ? expanded(dataDir) : defaultDataDir, 'config.json');
+  const file = readFile(asked === undefined || asked === '' ? fallback : expanded(asked), asked !== undefined && asked !== '');
 
   return { config: checked((key) => flags.get(key) ?? variables.get(key) ?? file.values.get(key)), rest, file: file.path };
 }

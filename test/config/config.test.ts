@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import t from 'tap';
@@ -116,6 +116,18 @@ t.test('help and the settings page come from the declarations', (t) => {
   const root = resolve(import.meta.dirname, '..', '..', '..');
   t.equal(readFileSync(join(root, 'docs', 'settings.md'), 'utf8'), settingsMarkdown(), 'docs/settings.md is fresh (npm run docs:settings writes it)');
   t.ok(readFileSync(join(root, 'README.md'), 'utf8').includes(settingsSummary()), 'so is the table of the README');
+  t.end();
+});
+
+t.test('config.json is looked for where the data folder is, also below ~', (t) => {
+  const { HOME } = process.env;
+  t.teardown(() => { process.env['HOME'] = HOME; });
+  process.env['HOME'] = empty;
+  mkdirSync(join(empty, 'data'));
+  writeFileSync(join(empty, 'data', 'config.json'), '{"port": 5}');
+  t.match(load(['--data-dir', '~/data']).config, { data_dir: join(empty, 'data'), port: 5 });
+  writeFileSync(join(empty, 'some.json'), '{"port": 6}');
+  t.equal(load(['--config', '~/some.json']).config.port, 6);
   t.end();
 });
 
