@@ -48,11 +48,15 @@ t.test('flush writes all at once, a batch after the other, also what comes meanw
   t.same(said, []);
 });
 
-t.test('a thousand at a time where nothing else is said', async (t) => {
+t.test('a quarter of what waits at a time, from 64 to a thousand, in order', async (t) => {
   const { writer, written } = bench();
-  for (let one = 0; one < 1_001; one++) writer.add(one);
+  const all = Array.from({ length: 5_000 }, (_, one) => one);
+  for (const one of all) writer.add(one);
   await writer.close();
-  t.same(written.map(({ length }) => length), [1_000, 1]);
+  t.same(written.flat(), all);
+  const sizes = written.map(({ length }) => length);
+  t.same(sizes.slice(0, 4), [1_000, 1_000, 750, 563]);
+  t.ok(sizes.slice(0, -1).every((size) => size >= 64), 'but the last');
 });
 
 t.test('what could not be written comes first when it can be again, and the log says each once', async (t) => {
