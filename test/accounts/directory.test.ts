@@ -13,19 +13,14 @@ import { UserTable } from '../../src/accounts/lmdb/user-table.js';
 import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
 import { hasRole } from '../../src/accounts/members.js';
 import { normalEmail } from '../../src/accounts/users.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
 import { endsWithParent, main } from '../e2e/monolith.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from '../support/dashboard-client.js';
+import { ownStore } from '../support/own-store.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
-const folder = mkdtempSync(join(tmpdir(), 'monolith-directory-'));
-const store = await openStore(folder);
-t.teardown(async () => {
-  await store.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+const store = await ownStore(t, 'directory');
 let now = Date.parse('2026-01-01T00:00:00Z');
 const clock = (): number => now;
 const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;

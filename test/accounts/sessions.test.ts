@@ -1,8 +1,5 @@
 // Sessions by a clock that the test turns: when they end, what is noted of their use, who makes room; and the other things
 // of accounts that last for a while.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from '../../src/accounts/attempts.js';
 import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
@@ -10,15 +7,10 @@ import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
 import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
 import { csrfToken, isCookie, MAX_SESSIONS, newCookie, sessionEnd, shownUserAgent } from '../../src/accounts/sessions.js';
 import { sliceOf } from '../../src/accounts/slice.js';
-import { openStore } from '../../src/storage/lmdb-store.js';
 import { eventually } from '../e2e/monolith.js';
+import { ownStore } from '../support/own-store.js';
 
-const folder = mkdtempSync(join(tmpdir(), 'monolith-sessions-'));
-const store = await openStore(folder);
-t.teardown(async () => {
-  await store.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+const store = await ownStore(t, 'sessions');
 let now = Date.parse('2026-01-01T00:00:00Z');
 const clock = (): number => now;
 const [HOUR, DAY] = [3_600_000, 24 * 3_600_000];
