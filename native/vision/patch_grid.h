@@ -18,7 +18,7 @@ class PatchGrid {
 
   int n_patches() const { return static_cast<int>(places_.size()); }
   // Rows of the tower: patches, then the class vector where there is one.
-  int n_rows() const { return n_patches() + (params_.traits->class_vector ? 1 : 0); }
+  int n_rows() const { return n_patches() + (params_.class_vector ? 1 : 0); }
   // Squares of merge x merge patches lie together, row by row within each.
   std::span<const PatchPlace> places() const { return places_; }
   // Of each square its place among the piece's, row by row.

@@ -92,7 +92,7 @@ class Planner {
         break;
       }
       case Projector::kInternVl: {
-        const PictureSize grid = tiles ? nearest_grid(picture_, params_.max_tiles, size, 1) : PictureSize{1, 1};
+        const PictureSize grid = tiles ? nearest_grid(picture_, params_.max_tiles, size, params_.min_tiles) : PictureSize{1, 1};
         if (grid.pixels() > 1) cut({grid.width * size, grid.height * size}, size);
         overview({size, size});
         break;

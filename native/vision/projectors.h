@@ -53,7 +53,8 @@ struct ProjectorTraits {
   PatchPositions positions = PatchPositions::kLearned;
   PatchRotation rotation = PatchRotation::kNone;
   double rope_base = 10000;
-  bool class_vector = false;      // one row more, behind those of the patches
+  bool class_vector = false;      // one row more, behind those of the patches; of kMlp where the file has one
+  bool rms = false;               // the tower's norms are RMS norms; else LayerNorms, with a bias or without
   bool bidirectional = false;     // the decoder sees the rows in both directions
   bool mrope = false;
   // Of sizes that follow the picture's: pixels at least and at most, in squares of patch * merge.

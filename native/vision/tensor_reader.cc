@@ -10,6 +10,9 @@
 namespace monolith {
 namespace {
 
+// While files are only checked, what stands for a vector is any address that is not null.
+constexpr float kChecked = 0;
+
 std::string shape_text(std::span<const int64_t> shape) {
   std::string text = "[";
   for (const int64_t size : shape) text += (text.size() > 1 ? ", " : "") + (size > 0 ? std::to_string(size) : std::string("any"));
@@ -64,11 +67,14 @@ const float* TensorReader::keep(const std::vector<float>& numbers) {
   return *memory;
 }
 
-// While files are only checked, what stands for a vector is any address that is not null.
 const float* TensorReader::all(const GgufTensor& tensor) {
-  static constexpr float kChecked = 0;
   bytes_ += static_cast<size_t>(tensor.n_values()) * sizeof(float);
   return loading_ == nullptr ? &kChecked : keep(floats(tensor));
+}
+
+const float* TensorReader::zeros(int64_t count) {
+  bytes_ += static_cast<size_t>(count) * sizeof(float);
+  return loading_ == nullptr ? &kChecked : keep(std::vector<float>(static_cast<size_t>(count)));
 }
 
 const float* TensorReader::vector(const std::string& name, int64_t count, float sign) {
@@ -80,8 +86,11 @@ const float* TensorReader::vector(const std::string& name, int64_t count, float 
   return keep(numbers);
 }
 
-TowerNorm TensorReader::norm(const std::string& name, int64_t count) {
-  return {vector(name + ".weight", count), vector_if(name + ".bias", count)};
+TowerNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
+  const float* const weight = vector(name + ".weight", count);
+  if (!ok() || rms) return {weight, nullptr};   // a bias beside an RMS norm's weight is surplus
+  const float* const bias = vector_if(name + ".bias", count);
+  return {weight, bias == nullptr && ok() ? zeros(count) : bias};
 }
 
 void TensorReader::shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as) {

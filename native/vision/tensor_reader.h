@@ -40,9 +40,11 @@ class TensorReader {
   const float* vector_if(const std::string& name, int64_t count) { return has(name) ? vector(name, count) : nullptr; }
   // All numbers of a tensor that was checked.
   const float* all(const GgufTensor& tensor);
-  // NAME.weight and NAME.bias.
-  TowerNorm norm(const std::string& name, int64_t count);
-  TowerNorm norm_if(const std::string& name, int64_t count) { return has(name + ".weight") ? norm(name, count) : TowerNorm{}; }
+  // NAME.weight and, of a LayerNorm, NAME.bias or zeros.
+  TowerNorm norm(const std::string& name, int64_t count, bool rms = false);
+  TowerNorm norm_if(const std::string& name, int64_t count, bool rms = false) {
+    return has(name + ".weight") ? norm(name, count, rms) : TowerNorm{};
+  }
   // NAME.weight [rows][cols], NAME.bias if there is one, and the clamps.
   TowerLinear linear(const std::string& name, int64_t rows, int64_t cols);
   // Rows `first` to `first + rows` of NAME.weight, which has `of_rows`.
@@ -63,6 +65,7 @@ class TensorReader {
   }
   std::vector<float> floats(const GgufTensor& tensor);
   const float* keep(const std::vector<float>& numbers);
+  const float* zeros(int64_t count);
   // What is known before the numbers: also whether they become integers, and their bytes. `kept_as`: at most, otherwise.
   void shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes);

@@ -21,7 +21,7 @@ int64_t most_hidden(const TowerWeights& weights) {
 }  // namespace
 
 TowerSizes::TowerSizes(const VisionParams& params, const TowerWeights& weights)
-    : most_rows(params.most_patches + (params.traits->class_vector ? 1 : 0)), hidden(most_hidden(weights)),
+    : most_rows(params.most_patches + (params.class_vector ? 1 : 0)), hidden(most_hidden(weights)),
       fixed16(weights.attends_in_fixed16()) {
   const int square = params.merge * params.merge;
   chunk_rows = std::max(1, kChunkRows / square) * square;

@@ -15,9 +15,10 @@ std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index) {
   const std::string at = block(index);
   const int64_t width = params.width, head = params.head_dim();
+  const bool rms = params.traits->rms;
   TowerLayer layer;
-  layer.norm1 = read.norm(at + "ln1", width);
-  layer.norm2 = read.norm(at + "ln2", width);
+  layer.norm1 = read.norm(at + "ln1", width, rms);
+  layer.norm2 = read.norm(at + "ln2", width, rms);
   if (read.has(at + "attn_qkv.weight")) {
     layer.q = read.linear_part(at + "attn_qkv", 0, width, 3 * width, width);
     layer.k = read.linear_part(at + "attn_qkv", width, width, 3 * width, width);
@@ -54,7 +55,7 @@ void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weig
   switch (params.traits->positions) {
     case PatchPositions::kNone: return;
     case PatchPositions::kLearned:
-      table = read.tensor(name, {width, side * side + (params.traits->class_vector ? 1 : 0)});
+      table = read.tensor(name, {width, side * side + (params.class_vector ? 1 : 0)});
       params.n_positions = static_cast<int>(side * side);
       break;
     case PatchPositions::kBilinear:
@@ -170,15 +171,15 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
   TowerWeights weights;
   const int64_t width = params.width;
   weights.patches = read.patch_kernel("v.patch_embd", width, params.patch_size);
-  if (params.traits->class_vector) weights.class_vector = read.vector("v.class_embd", width);
+  if (params.class_vector) weights.class_vector = read.vector("v.class_embd", width);
   read_positions(read, params, weights);
-  weights.pre = read.norm_if("v.pre_ln", width);
+  weights.pre = read.norm_if("v.pre_ln", width, params.traits->rms);
   const Projector projector = params.traits->projector;
   // Neither LLaVA nor InternVL norm what comes out of the tower, whatever the file has.
   if (projector == Projector::kMlp || projector == Projector::kInternVl)
     read.ignore("v.post_ln.");
   else if (projector != Projector::kGemma4 && projector != Projector::kPixtral)
-    weights.post = read.norm_if("v.post_ln", width);
+    weights.post = read.norm_if("v.post_ln", width, params.traits->rms);
   for (int layer = 0; layer < params.n_layers && read.ok(); ++layer)
     weights.layers.push_back(read_layer(read, params, layer));
   for (int layer = params.n_layers; layer < params.n_file_layers; ++layer) read.ignore(block(layer));

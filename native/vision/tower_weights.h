@@ -16,10 +16,10 @@ namespace monolith {
 struct VisionParams;
 class TowerOperations;
 
-// With a bias it is a LayerNorm, without one an RMS norm; without a weight there is none.
+// An RMS norm, or a LayerNorm, whose bias is zeros where the file has none; without a weight there is none.
 struct TowerNorm {
   const float* weight = nullptr;
-  const float* bias = nullptr;
+  const float* bias = nullptr;   // null: an RMS norm
   explicit operator bool() const { return weight != nullptr; }
 };
 

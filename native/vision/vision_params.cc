@@ -82,6 +82,8 @@ class Reader {
                      std::to_string(params_.width) + " numbers into heads of at most " + std::to_string(kMaxHeadDim));
     if (traits.rotation != PatchRotation::kNone && params_.head_dim() % 4 != 0)
       return invalid("a head has " + std::to_string(params_.head_dim()) + " numbers, which do not turn by row and column");
+    // LLaVA's are towers of CLIP's, or of SigLIP's, which have none.
+    params_.class_vector = traits.class_vector && (traits.projector != Projector::kMlp || file_.tensor("v.class_embd") != nullptr);
     params_.merge = traits.merge;
     if (!traits.merge_key.empty())
       if (Status s = integer(traits.merge_key, 1, kMaxMerge, params_.merge, traits.merge); !s) return s;
@@ -159,9 +161,13 @@ class Reader {
     if (traits.projector == Projector::kInternVl) {
       int most = 0;
       if (Status s = integer("preproc_max_tiles", 1, kMaxTiles, most, 12); !s) return s;
+      if (Status s = integer("preproc_min_tiles", 1, most, params_.min_tiles, 1); !s) return s;
       most = std::min(most, allowed);
-      for (int64_t a = 1; a <= most; ++a)
-        for (int64_t b = 1; a * b <= most; ++b)
+      params_.min_tiles = std::min(params_.min_tiles, most);
+      // Its makers count all tiles; llama.cpp, whose files say this, wants so many of rows and of columns.
+      const int64_t least = params_.original() ? 1 : params_.min_tiles;
+      for (int64_t a = least; a <= most; ++a)
+        for (int64_t b = std::max(least, (params_.min_tiles + a - 1) / a); a * b <= most; ++b)
           params_.candidates.emplace_back(static_cast<int>(a * size), static_cast<int>(b * size));
     }
     if (traits.projector == Projector::kMlp && vision_.has("image_grid_pinpoints"))

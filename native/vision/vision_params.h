@@ -34,19 +34,20 @@ struct VisionParams {
   int full_every = 0;               // of layers with windows every so-manieth has none; 0: no windows
   int window_blocks = 0;            // width and height of a window, in blocks of merge x merge patches
   int n_positions = 0, position_rows = 0, position_columns = 0;   // of the table of learned positions
+  bool class_vector = false;        // one row more, behind those of the patches
   bool breaks_rows = false;         // a vector between rows of embeddings (Pixtral)
   bool ends_rows = false;           // a vector behind each, and all tiles in one piece (LLaVA 1.6 as its makers do it)
 
   int64_t least_pixels = 0, most_pixels = 0;      // Sizing::kSmart, kLfm2
   int longer_side = 0;                            // Sizing::kLongerSide
   std::vector<std::pair<int, int>> candidates;    // Sizing::kCandidates: width, height in pixels
-  int max_tiles = 0;                              // at most; 0: no tiles
+  int min_tiles = 1, max_tiles = 0;               // at least where there are any; at most, 0: no tiles
 
   ContentHash file;                 // of metadata, names and shapes of tensors, and samples of their data
 
   bool original() const { return bounds.resize == VisionResize::kOriginal; }
   // The class vector and the first position belong together; otherwise it has the last, and patches those before their own.
-  bool class_first() const { return original() && traits->class_vector; }
+  bool class_first() const { return original() && class_vector; }
   int head_dim() const { return width / n_heads; }
   int side_patches() const { return image_size / patch_size; }
   int factor() const { return patch_size * merge; }

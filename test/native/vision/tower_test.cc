@@ -67,6 +67,14 @@ bool same_bits(const Seen& a, const Seen& b) {
   return true;
 }
 
+// LLaVA over a tower that has no class vector, as SigLIP's.
+TinyVision without_class_vector() {
+  TinyVision model("mlp");
+  model.tensors.erase("v.class_embd");
+  --model.tensors["v.position_embd.weight"].dims[1];
+  return model;
+}
+
 // Of each kind some numbers of the last piece's rows: the first row's first, the middle row's second, the last row's last;
 // and the sum of all.
 struct Known {
@@ -81,6 +89,7 @@ constexpr Known kKnown[] = {
     {"pixtral", {-0.072372, -0.462683, -0.412313, -5.147239}},
     {"internvl", {-0.770332, 0.079482, 0.830397, 1.440819}},
     {"mlp", {-0.610321, -0.431819, -0.450580, -2.314407}},
+    {"mlp of SigLIP", {-0.607079, -0.433058, -0.177196, -2.181497}},
     {"lfm2", {0.338827, -0.366849, -0.686920, -4.963681}},
     {"gemma4v", {-0.275207, 0.285222, 0.201574, 5.186644}},
     {"kimik25", {-1.183543, -0.112560, -0.067255, -8.229033}},
@@ -106,9 +115,19 @@ TEST(towers_give_the_same_bits_however_runs_are_cut) {
   }
 }
 
+TEST(a_norm_without_a_bias_is_a_layer_norm_whose_bias_is_zero) {
+  TinyVision zeros("idefics3"), none("idefics3");
+  for (const char* name : {"v.blk.0.ln1.bias", "v.blk.1.ln2.bias", "v.post_ln.bias"}) {
+    zeros.tensors[name].scale = 0;
+    none.tensors.erase(name);
+  }
+  CHECK(same_bits(see(none), see(zeros)));
+  CHECK(!same_bits(see(none), see(TinyVision("idefics3"))));
+}
+
 TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
   for (const Known& known : kKnown) {
-    const Seen seen = see(TinyVision(known.type));
+    const Seen seen = see(std::string_view(known.type) == "mlp of SigLIP" ? without_class_vector() : TinyVision(known.type));
     REQUIRE(!seen.rows.empty());
     const std::vector<float>& rows = seen.rows.back();
     const auto width = static_cast<size_t>(seen.plan.row_width), n_rows = rows.size() / width;
