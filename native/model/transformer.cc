@@ -23,10 +23,10 @@ constexpr int kGuessedAtOnce = 32;   // sequences whose guesses' logits the host
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // page numbers are 32 bits
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // keeps every sum of a plan far from overflow
 
-// How long loading may take beyond itself so that the weights lie in large pages.
+// How long loading may take beyond itself so that the weights lie in large pages. Where they do already it takes none of it.
 std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::duration loading) {
   using std::chrono::milliseconds;
-  return std::clamp<std::chrono::steady_clock::duration>(loading / 4, milliseconds(100), milliseconds(20'000));
+  return std::clamp<std::chrono::steady_clock::duration>(loading / 2, milliseconds(1'000), milliseconds(20'000));
 }
 
 Status check_limits(const ModelLimits& limits) {
