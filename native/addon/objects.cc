@@ -115,6 +115,7 @@ Napi::Object to_object(Napi::Env env, const InspectedPlan& plan) {
   return Builder(env)
       .number("weightBytes", plan.memory.weight_bytes)
       .number("guessWeightBytes", plan.memory.guess_weight_bytes)
+      .number("hugeBytes", plan.memory.huge_bytes)
       .number("kvBytes", plan.memory.kv_bytes)
       .number("activationBytes", plan.memory.activation_bytes)
       .number("pageBytes", plan.memory.page_bytes)

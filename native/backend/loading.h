@@ -1,6 +1,7 @@
 // A backend's role while a model is loaded, and its memory: all that allocates.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,6 +46,12 @@ class Loading {
   virtual size_t kv_cache_bytes(const KvShape& shape) const = 0;
   // Copies and repacks. Errors: kUnsupported (shape), kOutOfMemory.
   virtual Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) = 0;
+  // What the system gave in small pages of a matrix comes into large ones where it can and time is left. Bytes of it that lie
+  // in large ones then, as far as that was looked at; 0 where there are none, or the system does not tell.
+  virtual size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
+    static_cast<void>(matrix), static_cast<void>(until);
+    return 0;
+  }
   virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) = 0;
   // `count` floats, 64-byte aligned, zeroed, owned by the backend until it is destroyed.
   virtual Result<float*> allocate(int64_t count) = 0;

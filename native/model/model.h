@@ -329,6 +329,7 @@ struct MemoryPlan {
   size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()
   KvLayout layout = {};         // of keys and values over pages
   size_t guess_weight_bytes = 0;   // of the weights, those of the layer that guesses
+  size_t huge_bytes = 0;           // of a loaded model's weights, those in pages of 2 MiB; 0: not known
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <cmath>
 #include <new>
 #include <string>
@@ -21,6 +22,12 @@ constexpr int kMaxBatchTokens = 1 << 16;
 constexpr int kGuessedAtOnce = 32;   // sequences whose guesses' logits the host has room for; it takes more for more
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // page numbers are 32 bits
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // keeps every sum of a plan far from overflow
+
+// How long loading may take beyond itself so that the weights lie in large pages. Where they do already it takes none of it.
+std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::duration loading) {
+  using std::chrono::milliseconds;
+  return std::clamp<std::chrono::steady_clock::duration>(loading / 2, milliseconds(1'000), milliseconds(20'000));
+}
 
 Status check_limits(const ModelLimits& limits) {
   const auto in_range = [](const char* name, int64_t value, int64_t high) -> Status {
@@ -181,10 +188,12 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   auto slots = weight_slots(file, p, model->weights_);
   if (!slots) return slots.error();
   if (Status status = fit_types(*slots, backend); !status) return status.error();
+  const auto begun = std::chrono::steady_clock::now();
   if (Status status = load_weights(file, *slots, backend, progress, allocated.weight_bytes);
       !status) {
     return status.error();
   }
+  model->plan_.huge_bytes = gather_weights(*slots, backend, time_to_gather(std::chrono::steady_clock::now() - begun));
   if (p.guess.eagle) {
     auto of_head = eagle_slots(*head, p, model->weights_);
     if (!of_head) return of_head.error();

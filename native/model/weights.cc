@@ -2,6 +2,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -14,6 +15,8 @@ namespace {
 size_t vector_bytes(const WeightSlot& slot) {
   return static_cast<size_t>(slot.cols) * sizeof(float);
 }
+
+constexpr int kGatherRounds = 3;
 
 // The part of its tensor's bytes that a slot takes.
 struct Part {
@@ -176,8 +179,10 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     total += part_of(slot).size;
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
-  // What the system would keep of the file only stands in the way of huge pages if it cannot keep it all.
+  // What the system would keep of the file only stands in the way of huge pages if it cannot keep it all. What it has of
+  // it now goes at once, and leaves memory in large pieces: read again, a part at a time, it costs less than they are worth.
   const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
+  if (crowded) file.leave_cache();
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
   std::vector<std::byte> scratch, gathered, scaled;
   for (WeightSlot& slot : slots) {
@@ -225,6 +230,20 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
                    : static_cast<float>(static_cast<double>(done) / static_cast<double>(total)));
   }
   return {};
+}
+
+size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend, std::chrono::steady_clock::duration most) {
+  const auto until = std::chrono::steady_clock::now() + most;
+  size_t gathered = 0, before = 0;
+  // What the system makes room for in a first round lets more succeed in another.
+  for (int round = 0; round < kGatherRounds && (round == 0 || gathered > before); ++round) {
+    before = gathered;
+    gathered = 0;
+    for (const WeightSlot& slot : slots)
+      if (slot.matrix != nullptr) gathered += backend.gather(**slot.matrix, until);
+    if (std::chrono::steady_clock::now() >= until) return std::max(before, gathered);
+  }
+  return gathered;
 }
 
 }  // namespace monolith

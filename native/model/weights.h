@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -100,5 +101,8 @@ size_t weight_memory(const std::vector<WeightSlot>& slots, const Loading& backen
 // it goes.
 Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loading& backend,
                     const Model::Progress& progress, size_t& allocated);
+
+// Loading::gather() of all matrices, for so long at most: bytes of them that lie in large pages.
+size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend, std::chrono::steady_clock::duration most);
 
 }  // namespace monolith

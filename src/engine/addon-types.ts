@@ -65,6 +65,7 @@ export interface InspectedVision {
 export interface MemoryPlan {
   weightBytes: number; kvBytes: number; activationBytes: number;
   guessWeightBytes: number;   // of weightBytes, those of the layer that guesses tokens; 0: there is none, or it is left out
+  hugeBytes: number;          // of a loaded model's weights, those in pages of 2 MiB; 0: not known
   pageBytes: number;          // keys and values of 16 tokens in all layers, or in as many as share a page
   pages: number;
   slotBytes: number;          // recurrent state of one sequence, or of one snapshot; 0: the model has none

@@ -32,7 +32,7 @@ export async function tellLoading(pool: ModelPool, log: Log, onLoading: (loading
     const fields = { file, models: names.join(','), ms: performance.now() - begun };
     if (status.state === 'ready') {
       const { backend, plan, maxContext, visionProblem } = status.engine;
-      log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, kv_bytes: plan.kvBytes }, 'model loaded');
+      log.info({ ...fields, backend: backend.name, isa: backend.isa, threads: backend.threads, context: maxContext, weight_bytes: plan.weightBytes, ...plan.hugeBytes > 0 && { huge_page_bytes: plan.hugeBytes }, kv_bytes: plan.kvBytes }, 'model loaded');
       if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'images are not seen');
     }
   }

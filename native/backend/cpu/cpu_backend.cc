@@ -44,6 +44,10 @@ class CpuBackend final : public Backend, public TowerOperations {
     return std::unique_ptr<Matrix>(std::move(*matrix));
   }
 
+  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
+    return static_cast<const CpuMatrix&>(matrix).gather(until);
+  }
+
   Status can_keep(KvType type) const override {
     if (type != KvType::kFp8) return {};
     return Error{ErrorCode::kUnsupported,

@@ -119,12 +119,16 @@ bool GgufFile::fits_beside(size_t bytes) const {
   return bytes <= most && file_bytes_ <= most - bytes;
 }
 
+void GgufFile::leave_cache() const {
+  for (const MappedFile& file : files_) file.give_back(file.bytes(), true);
+}
+
 void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too) const {
   // Only what lies in a file: memory of our own would come back as zeros.
   const auto give = [this, cached_too](std::span<const std::byte> part) {
     for (const MappedFile& file : files_) {
       const auto all = file.bytes();
-      if (part.data() >= all.data() && part.data() < all.data() + all.size()) MappedFile::give_back(part, cached_too);
+      if (part.data() >= all.data() && part.data() < all.data() + all.size()) file.give_back(part, cached_too);
     }
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));

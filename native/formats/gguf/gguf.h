@@ -30,12 +30,13 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // The whole pages within `bytes`, which lie in some mapping, need not stay in memory: in this process, or in the system's
-  // cache either. They come back when read.
-  static void give_back(std::span<const std::byte> bytes, bool cached_too);
+  // The whole pages within `bytes` of this mapping need not stay in memory: in this process, or in the system's cache
+  // either, where no other process has mapped them. They come back when read.
+  void give_back(std::span<const std::byte> bytes, bool cached_too) const;
 
  private:
-  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  MappedFile(int fd, const std::byte* data, size_t size) : fd_(fd), data_(data), size_(size) {}
+  int fd_ = -1;   // a cache is told to forget by file, not by address
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
@@ -115,6 +116,8 @@ class GgufFile {
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
   // Whether this machine's memory holds all of the file beside so many bytes.
   bool fits_beside(size_t bytes) const;
+  // The system's cache forgets the whole file: what it keeps now would have to be found among the weights otherwise, piece by piece.
+  void leave_cache() const;
 
   size_t file_bytes() const { return file_bytes_; }   // of all files it was read from
   size_t alignment() const { return alignment_; }

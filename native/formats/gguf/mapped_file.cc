@@ -52,26 +52,27 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   const int code = errno;
-  ::close(fd);   // the mapping keeps the file
-  if (data == MAP_FAILED) return io_error(path, "cannot map into memory", code);
-  return MappedFile(static_cast<const std::byte*>(data), size);
+  if (data != MAP_FAILED) return MappedFile(fd, static_cast<const std::byte*>(data), size);
+  ::close(fd);
+  return io_error(path, "cannot map into memory", code);
 }
 
-void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) {
+void MappedFile::give_back(std::span<const std::byte> bytes, bool cached_too) const {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
   const auto end = (reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size()) / page * page;
   if (begin >= end) return;
-#if defined(MADV_PAGEOUT)
-  if (cached_too) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_PAGEOUT);
-#endif
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  // Not MADV_PAGEOUT: that forgets a file's pages only for who may write to it.
+  const auto offset = static_cast<off_t>(begin - reinterpret_cast<uintptr_t>(data_));
+  if (cached_too) posix_fadvise(fd_, offset, static_cast<off_t>(end - begin), POSIX_FADV_DONTNEED);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : fd_(std::exchange(other.fd_, -1)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(fd_, other.fd_);
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
@@ -79,6 +80,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace monolith

@@ -17,6 +17,7 @@ class BackendAround : public Backend {
   size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const override { return inner_.matrix_bytes(type, rows, cols); }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_.kv_cache_bytes(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }
+  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override { return inner_.gather(matrix, until); }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_.kv_cache(shape); }
   Result<float*> allocate(int64_t count) override { return inner_.allocate(count); }
   void write_floats(float* to, const float* host_from, int64_t count) override { inner_.write_floats(to, host_from, count); }

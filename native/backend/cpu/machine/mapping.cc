@@ -26,6 +26,7 @@ namespace monolith {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kCollapse = 25;   // MADV_COLLAPSE, which older headers lack
 
 // AddressSanitizer knows what lies behind memory of the heap, and nothing of mappings, which lie side by side: with it each has so much
 // behind its last byte that nobody may touch.
@@ -87,6 +88,13 @@ Result<Mapping> Mapping::create(size_t bytes) {
   }
   MONOLITH_POISON(mapping.data_ + bytes, static_cast<std::byte*>(base) + wanted - (mapping.data_ + bytes));
   return mapping;
+}
+
+size_t Mapping::gather(std::chrono::steady_clock::time_point until) const {
+  size_t gathered = 0;
+  for (size_t at = 0; at + kHugePage <= size_ && std::chrono::steady_clock::now() < until; at += kHugePage)
+    if (madvise(data_ + at, kHugePage, kCollapse) == 0) gathered += kHugePage;
+  return gathered;
 }
 
 }  // namespace monolith

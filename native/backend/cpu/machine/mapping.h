@@ -1,6 +1,7 @@
 // Anonymous memory straight from the kernel: zeroed, page aligned, in huge pages where the size warrants it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
 #include "base/result.h"
@@ -18,6 +19,10 @@ class Mapping {
 
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
+
+  // Puts what the system gave in small pages into huge ones, where it has them, until then. Bytes that lie in huge pages now,
+  // of those it came to; 0 also before Linux 6.1, which has no such call. Others may read meanwhile: they wait for a page at most.
+  size_t gather(std::chrono::steady_clock::time_point until) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }

@@ -4,6 +4,7 @@
 // Threads: the engine thread calls. Nothing allocates except CpuMatrix::create and MatmulScratch::reserve.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,8 @@ class CpuMatrix final : public Matrix {
   }
   // Of the rows of a strip, or null.
   const float* factors(int64_t strip) const { return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows; }
+  // Loading::gather().
+  size_t gather(std::chrono::steady_clock::time_point until) const { return memory_.gather(until); }
   // Row `row` as floats, the bits dequantize() gives, times its factor.
   void dequantize_row(int64_t row, float* out) const;
 

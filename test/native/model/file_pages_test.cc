@@ -1,0 +1,156 @@
+// What becomes of a file's pages once its weights have been copied: they are no longer this process's, and leave the system's
+// cache where memory does not hold both. And the weights' own memory comes into large pages. Linux only, as what it looks at.
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/machine/mapping.h"
+#include "check.h"
+#include "model/architecture_cases.h"
+#include "support/model_fixture.h"
+#include "support/tiny_model.h"
+
+namespace monolith {
+namespace {
+
+using namespace testing;
+
+// Bytes of the mappings of `path` that are in this process's memory.
+size_t resident_of(const std::string& path) {
+  std::ifstream maps("/proc/self/smaps");
+  std::string line;
+  size_t total = 0;
+  for (bool ours = false; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) ours = line.ends_with(path);
+    if (ours && line.starts_with("Rss:")) total += std::stoul(line.substr(4)) * 1024;
+  }
+  return total;
+}
+
+// Of a file's bytes, those in the system's cache.
+size_t cached_of(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SIZE_MAX;
+  const auto size = static_cast<size_t>(::lseek(fd, 0, SEEK_END));
+  void* const data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> there((size + page - 1) / page);
+  size_t cached = SIZE_MAX;
+  if (data != MAP_FAILED && ::mincore(data, size, there.data()) == 0) {
+    cached = 0;
+    for (const unsigned char flags : there) cached += (flags & 1) != 0 ? page : 0;
+  }
+  if (data != MAP_FAILED) ::munmap(data, size);
+  ::close(fd);
+  return cached;
+}
+
+// On a disk: what was not written there yet stays in the cache, and so does all of a file system in memory.
+bool settle_on_disk(const std::string& path) {
+  struct statfs system;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool done = fd >= 0 && ::fsync(fd) == 0 && ::fstatfs(fd, &system) == 0 && system.f_type != TMPFS_MAGIC;
+  if (fd >= 0) ::close(fd);
+  return done;
+}
+
+// Experts whose gates and ups lie in turn in one tensor: each matrix's rows are runs of it, of many pages each.
+TinyModel fused_experts() {
+  constexpr uint32_t kWide = 8192;   // runs of a mebibyte: a cache keeps files in pieces of up to two
+  TinyModel model("qwen3moe");
+  put_experts(model, kWide);
+  add_qk_norms(model, true);
+  for_blocks(model, [&](const std::string& block) {
+    model.tensors.erase(block + "ffn_gate_exps.weight");
+    model.tensors.erase(block + "ffn_up_exps.weight");
+    model.experts(block + "ffn_gate_up_exps.weight", kExperts, 2 * kWide, kEmbd);
+    for (const char* name : {"ffn_gate_up_exps.weight", "ffn_down_exps.weight"}) model.tensors[block + name].type = TensorType::kF16;
+  });
+  return model;
+}
+
+constexpr ModelLimits kLimits = {.max_batch_tokens = 8, .max_logit_rows = 1, .max_context = 32, .n_pages = 2, .kv_type = KvType::kF32};
+
+}  // namespace
+
+TEST(pages_of_a_loaded_file_are_given_back_also_where_rows_lie_in_runs) {
+  const TinyModel model = fused_experts();
+  const ModelFile on_disk(model);
+  const auto file = GgufFile::open(on_disk.path());
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  const auto backend = make_cpu_backend({.threads = 1});
+  REQUIRE(backend.ok());
+  const auto loaded = Model::load(**file, **backend, kLimits, {});
+  if (!loaded) return check::fail(__FILE__, __LINE__, loaded.error().message);
+  size_t in_runs = 0;
+  for (const GgufTensor& tensor : (*file)->tensors())
+    if (tensor.name.find("gate_up") != std::string::npos) in_runs += tensor.bytes();
+  // Beginnings and ends of runs share pages with their neighbours, and the system maps some more around what is read.
+  CHECK(in_runs > 1 << 20);
+  CHECK(resident_of(on_disk.path()) < in_runs / 4);
+}
+
+TEST(a_file_leaves_the_systems_cache_as_a_whole_or_in_parts) {
+  const ModelFile on_disk(fused_experts());
+  if (!settle_on_disk(on_disk.path())) return;
+  const auto file = GgufFile::open(on_disk.path());
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  const GgufTensor* const tensor = (*file)->tensor("blk.0.ffn_gate_up_exps.weight");
+  REQUIRE(tensor != nullptr);
+  const auto read_all = [&] {
+    for (const GgufTensor& each : (*file)->tensors()) {
+      std::vector<std::byte> scratch, copy(each.bytes());
+      std::memcpy(copy.data(), (*file)->read(each, 0, each.bytes(), scratch).data(), each.bytes());
+    }
+  };
+  const size_t all = (*file)->file_bytes();
+  read_all();
+  CHECK(cached_of(on_disk.path()) >= all);
+  (*file)->give_back(*tensor, 0, tensor->bytes());
+  CHECK(cached_of(on_disk.path()) >= all);   // who reads it again need not wait for the disk
+  (*file)->give_back(*tensor, 0, tensor->bytes(), true);
+  CHECK(cached_of(on_disk.path()) <= all - tensor->bytes() / 2);
+  read_all();
+  CHECK(cached_of(on_disk.path()) >= all);
+  (*file)->leave_cache();
+  CHECK(cached_of(on_disk.path()) <= all / 4);
+}
+
+TEST(whether_file_and_weights_fit_beside_each_other_follows_from_the_machines_memory) {
+  const ModelFile on_disk{TinyModel()};
+  const auto file = GgufFile::open(on_disk.path());
+  if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
+  CHECK((*file)->fits_beside(0));
+  CHECK((*file)->fits_beside(1 << 20));
+  CHECK(!(*file)->fits_beside(static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE))));
+  CHECK(!(*file)->fits_beside(SIZE_MAX));
+}
+
+TEST(memory_is_gathered_without_a_change_of_what_it_holds_and_not_beyond_its_time) {
+  constexpr size_t kHuge = size_t{2} << 20, kBytes = 3 * kHuge + 4096;
+  auto mapping = Mapping::create(kBytes);
+  REQUIRE(mapping.ok());
+  // Small pages, whatever the system would have given.
+  madvise(mapping->data(), kBytes, MADV_NOHUGEPAGE);
+  for (size_t i = 0; i < kBytes; ++i) mapping->data()[i] = static_cast<std::byte>(i * 31 >> 3);
+  madvise(mapping->data(), kBytes, MADV_HUGEPAGE);
+  const auto now = std::chrono::steady_clock::now();
+  CHECK_EQ(mapping->gather(now), size_t{0});
+  const size_t gathered = mapping->gather(now + std::chrono::seconds(10));
+  CHECK(gathered % kHuge == 0 && gathered <= kBytes);   // how much the system can do at the moment is its own affair
+  bool same = true;
+  for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);
+  CHECK(same);
+  CHECK_EQ(Mapping().gather(now + std::chrono::seconds(1)), size_t{0});
+}
+
+}  // namespace monolith
