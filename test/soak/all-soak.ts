@@ -89,10 +89,11 @@ async function documented(): Promise<string[]> {
 }
 
 async function sampling(pid: number, samples: Sample[], end: number): Promise<void> {
+  const began = performance.now();
   while (performance.now() < end) {
     await sleep(SAMPLE_MS);
     const sample = sampleOf(pid);
     samples.push(sample);
-    if (samples.length % 12 === 0) say(`${samples.length * SAMPLE_MS / 60_000} min: anonymous ${mib(sample.anonymous)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
+    if (samples.length % 12 === 0) say(`${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
   }
 }
