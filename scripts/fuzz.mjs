@@ -1,4 +1,4 @@
-// npm run fuzz -- --list | TARGET [--seconds N] [--seed N] [--run FILE] [--minimize]: fuzzes one target until the time is over or something is
+// npm run fuzz -- --list | TARGET [--seconds N] [--core-seconds N] [--seed N] [--run FILE] [--minimize]: fuzzes one target until the time is over or something is
 // found. Those of the engine are libFuzzer's, under AddressSanitizer and UndefinedBehaviorSanitizer, built here in build/fuzz
 // (clang and its runtime: Debian's libclang-rt-14-dev); those of TypeScript run in Node (scripts/fuzz). See docs/fuzzing.md.
 import { spawnSync } from 'node:child_process';
@@ -15,10 +15,13 @@ const native = Object.fromEntries(readdirSync(sources, { withFileTypes: true }).
 await run(async () => {
   const { values, positionals: [name] } = parseArgs({
     allowPositionals: true,
-    options: { list: { type: 'boolean', default: false }, seconds: { type: 'string', default: '60' }, seed: { type: 'string' }, run: { type: 'string' }, minimize: { type: 'boolean', default: false } },
+    options: { list: { type: 'boolean', default: false }, seconds: { type: 'string', default: '60' }, 'core-seconds': { type: 'string' }, seed: { type: 'string' }, run: { type: 'string' }, minimize: { type: 'boolean', default: false } },
   });
   ensurePackages();
-  if (name !== undefined && name in native && !values.list) return fuzzNative(name, values);
+  if (name !== undefined && name in native && !values.list) {
+    if (values['core-seconds'] !== undefined) throw new SetupError('--core-seconds is for the TypeScript targets; libFuzzer counts --seconds of the clock.');
+    return fuzzNative(name, values);
+  }
   await buildTypeScript({ tests: true });
   const { targets } = await import(join(root, 'build', 'test', 'fuzz', 'targets.js'));
   if (values.list || name === undefined) {

@@ -29,6 +29,7 @@ export class LmdbAttempts implements Attempts {
   }
 
   async counted(kind: AttemptKind, whose: string): Promise<Counted> {
+    this.store.refresh();   // operators with the token read no session and no key: what other threads have answered is there for all that follows
     return this.current(keyOf(kind, whose), this.now());
   }
 

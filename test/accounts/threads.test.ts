@@ -5,14 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
+import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
 import { keyDigest } from '../../src/accounts/keys.js';
 import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
 import { SessionTable } from '../../src/accounts/lmdb/session-table.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import type { Elsewhere } from './written-elsewhere.js';
 
-for (const what of ['session', 'key'] as const) {
-  t.test(`a ${what} of another thread`, async (t) => {
+for (const what of ['session', 'key', 'way in of the operator token'] as const) {
+  t.test(`${what}: what another thread has written`, async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-threads-'));
     t.teardown(() => rmSync(path, { recursive: true, force: true }));
     const store = await openStore(path);
@@ -29,6 +30,7 @@ for (const what of ['session', 'key'] as const) {
     t.equal(Atomics.wait(state, 0, 1, 30_000), 'ok');
     const { secret, id, cookie } = JSON.parse(Buffer.from(new Uint8Array(elsewhere.said)).toString('utf8').replace(/\0+$/, '')) as Record<'secret' | 'id' | 'cookie', string>;
     if (what === 'session') t.equal(new SessionTable(store).find(cookie)?.userId, 'user_a');
+    else if (what === 'way in of the operator token') await new LmdbAttempts(store).counted('operator', '::1');
     else t.equal(keys.findByDigest(keyDigest(secret))?.id, id);
     t.equal((await keys.get('org_a', id))?.id, id, 'and with it all that the request reads');
     await exited;

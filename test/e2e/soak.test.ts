@@ -27,9 +27,14 @@ const traffic = new Traffic({ server, secret, seed, abortPercent: 67 });
 const { statuses } = traffic;
 
 t.test('nothing is left', async (t) => {
-  await traffic.run(CLIENTS, performance.now() + SECONDS * 1000);
+  const wanted = ['200', '400', '429', 'left', 'broken off', 'connected'];
+  const came = (what: string): boolean => (statuses.get(what) ?? 0) > 2;
+  // A busy machine needs longer for some of each.
+  const end = performance.now() + 180_000;
+  do await traffic.run(CLIENTS, performance.now() + SECONDS * 1000);
+  while (!wanted.every(came) && performance.now() < end);
   t.comment(Object.fromEntries(statuses));
-  for (const what of ['200', '400', '429', 'left', 'broken off', 'connected']) t.ok((statuses.get(what) ?? 0) > 2, what);
+  for (const what of wanted) t.ok(came(what), what);
   t.notOk(statuses.has('500'), 'and no failure of our own');
 
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);

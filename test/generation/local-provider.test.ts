@@ -230,3 +230,14 @@ t.test('no answer is longer than a client library can read, whatever the window'
   t.match(new LocalProvider(wide, modelOfFile('m', path), limits), { contextWindow: 70_000, maxOutputTokens: 65_535 });
   t.equal(new LocalProvider(wide, { ...modelOfFile('m', path), context_window: 60_000 }, limits).maxOutputTokens, 59_999);
 });
+
+t.test('a model that is unloaded while its requests are prepared', async (t) => {
+  const leaving = new Engine(await loadStarter('leaving', { maxContext: 512 }));
+  const provider = new LocalProvider(leaving, modelOfFile('m', starterPath), limits);
+  const late = [provider.prepare(request(), me), provider.prepare(request({ messages: [{ role: 'user', content: 'x'.repeat(5_000) }] }), me), provider.count(request(), me)];
+  const closed = leaving.close();
+  for (const one of [...late, provider.prepare(request(), me), provider.count(request(), me)]) {
+    await one.then(() => t.pass('it was ready before'), (error: unknown) => t.match(error, { code: 'shutting_down', status: 503 }, 'an answer to come back later'));
+  }
+  await closed;
+});

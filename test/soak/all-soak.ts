@@ -1,12 +1,17 @@
-// npm run soak -- [--minutes N] [--seed N]: two threads, every endpoint, 30 percent of the requests given up, keys made and
-// revoked, models drained and loaded again. Memory has to be flat within 2 percent over the last half; descriptors and what the
-// server counts as under way come back.
+// npm run soak -- [--minutes N] [--seed N] [--rate N]: two threads, every endpoint, 30 percent of the requests given up, keys made
+// and revoked, models drained and loaded again. Memory has to be flat within 2 percent over the last half and the allocator's
+// arenas no more than before; descriptors and what the server counts as under way come back. With --leak N its main thread keeps
+// so many bytes a second (leak.ts): that has to be found.
+import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pathToFileURL } from 'node:url';
 import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
-import { eventually } from '../e2e/monolith.js';
-import { growth, sampleOf, type Sample } from './sample.js';
+import { eventually, root } from '../e2e/monolith.js';
+import { people } from './people.js';
+import { growth, mostOf, sampleOf, type Sample } from './sample.js';
 import { MODELS, Traffic } from './traffic.js';
 
 const CLIENTS = 24;
@@ -14,51 +19,56 @@ const SAMPLE_MS = 5_000;
 const FLAT = 0.02;
 /** Of the database's readers and connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
+/** A thread takes an arena when all that are there are in use by others at that moment; so one may come late. */
+const ARENAS_MORE = 1;
 
-const { values } = parseArgs({ options: { minutes: { type: 'string', default: '60' }, seed: { type: 'string', default: String(Date.now() % 1_000_000) } } });
-const [minutes, seed] = [Number(values.minutes), Number(values.seed)];
-if (!(minutes > 0) || !Number.isSafeInteger(seed)) throw new Error('--minutes and --seed must be numbers');
+const { values } = parseArgs({ options: {
+  minutes: { type: 'string', default: '60' }, seed: { type: 'string', default: String(Date.now() % 1_000_000) }, rate: { type: 'string' }, leak: { type: 'string', default: '0' },
+} });
+const [minutes, seed, leak] = [Number(values.minutes), Number(values.seed), Number(values.leak)];
+const rate = values.rate === undefined ? null : Number(values.rate);
+if (!(minutes > 0) || !Number.isSafeInteger(seed) || !(rate === null || rate > 0) || !(leak >= 0)) throw new Error('--minutes, --seed, --rate and --leak must be numbers');
 const say = (text: string): void => { process.stdout.write(`${text}\n`); };
 const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 
-const { server, owner, organization, close } = await openOwned({
-  args: ['--engine-max-sequences', '6', '--engine-queue-max', '6', '--engine-queue-wait-ms', '300'],
-  env: { MONOLITH_LOG_LEVEL: 'error', MONOLITH_LIMITS_CONCURRENCY: '12', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_WS_MAX_CONNECTIONS: '12', MONOLITH_HTTP_THREADS: '2' },
+const seeing = join(root, 'test', 'data', 'vision', 'text-llama-bpe.gguf');
+const picture = `data:image/png;base64,${readFileSync(join(root, 'test', 'data', 'vision', 'shapes.png')).toString('base64')}`;
+const { server, owner, organization, client, close } = await openOwned({
+  args: ['--engine-max-sequences', '6', '--engine-queue-max', '6', '--engine-queue-wait-ms', '300', '--model', `see=${seeing}`],
+  env: {
+    MONOLITH_LOG_LEVEL: 'error', MONOLITH_LIMITS_CONCURRENCY: '12', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_WS_MAX_CONNECTIONS: '12', MONOLITH_HTTP_THREADS: '2',
+    MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }),
+    ...(leak === 0 ? {} : { NODE_OPTIONS: `--import ${pathToFileURL(join(root, 'build', 'test', 'soak', 'leak.js')).href}`, MONOLITH_TEST_LEAK: String(leak) }),
+  },
 });
 const problems: string[] = [];
 try {
   const pid = server.process.pid!;
   const { secret } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'soak' });
-  const traffic = new Traffic({ server, secret, seed, abortPercent: 30 });
-  say(`seed ${seed}, ${minutes} minutes`);
+  const traffic = new Traffic({ server, secret, seed, abortPercent: 30, sight: { model: 'see', pictures: [picture] }, ...(rate === null ? {} : { rate }) });
+  say(`seed ${seed}, ${minutes} minutes${rate === null ? '' : `, ${rate} turns of clients a second`}`);
   await traffic.run(CLIENTS, performance.now() + 3_000);          // every connection and thread is there once
   await eventually(async () => (await sum('monolith_sequences_running')) === 0);
   const begun = sampleOf(pid);
   const end = performance.now() + minutes * 60_000;
   const samples: Sample[] = [];
-  await Promise.all([
-    traffic.run(CLIENTS, end), sampling(pid, samples, end),
-    until(end, 200, async () => {
-      const { id } = await owner.post<CreatedApiKey>(`/organizations/${organization.id}/api-keys`, { name: 'passing' });
-      await owner.delete(`/organizations/${organization.id}/api-keys/${id}`);
-    }),
-    until(end, 15_000, async () => {
-      for (const model of MODELS) await owner.post(`/operator/models/${model}/drain`);
-      await sleep(500);
-      for (const model of MODELS) await owner.post(`/operator/models/${model}/load`);
-    }),
-  ]);
+  await Promise.all([traffic.run(CLIENTS, end), sampling(pid, samples, end), people({ server, owner, organization, client, models: [...MODELS, 'see'], end })]);
   if (!await eventually(async () => (await sum('monolith_sequences_running')) === 0 && (await sum('monolith_requests_waiting')) === 0, 60_000)) problems.push('sequences run, or requests wait, of clients that are gone');
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);
   if (!await eventually(async () => (await limits()).models.every(({ concurrency }) => concurrency.in_use === 0), 60_000)) problems.push(`places are taken by nobody: ${JSON.stringify((await limits()).models)}`);
   if (!await eventually(() => sampleOf(pid).descriptors <= begun.descriptors + DESCRIPTORS_MORE, 60_000)) problems.push(`${sampleOf(pid).descriptors} descriptors are open, and were ${begun.descriptors}`);
-  const more = growth(samples.map(({ anonymous }) => anonymous));
-  if (!(Math.abs(more) <= FLAT || more < 0)) problems.push(`anonymous memory grew by ${(100 * more).toFixed(1)} percent over the last half`);
+  const of = (name: keyof Sample): number[] => samples.map((sample) => sample[name]);
+  const more = growth(of('anonymous'));
+  if (!(more <= FLAT)) problems.push(`anonymous memory grew by ${(100 * more).toFixed(1)} percent over the last half`);
+  const [arenasBefore, arenasAfter] = mostOf(of('arenas'));
+  if (!(arenasAfter <= arenasBefore + ARENAS_MORE)) problems.push(`${arenasAfter} arenas in the last half, and at most ${arenasBefore} before`);
   if (traffic.statuses.has('500')) problems.push(`${traffic.statuses.get('500')} answers were 500`);
+  const unasked = (await documented()).filter((one) => !traffic.endpoints.has(one));
+  if (unasked.length > 0) problems.push(`never asked: ${unasked.join(', ')}`);
   const last = sampleOf(pid);
   say(`answers: ${JSON.stringify(Object.fromEntries(traffic.statuses))}`);
-  say(`anonymous: ${mib(begun.anonymous)} at the beginning, ${samples.map(({ anonymous }) => anonymous).filter((_, at) => at % Math.ceil(samples.length / 12) === 0).map(mib).join(', ')}, ${mib(last.anonymous)} idle; over the last half ${(100 * more).toFixed(1)} percent`);
-  say(`descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas}, resident ${mib(begun.resident)} to ${mib(last.resident)}`);
+  say(`anonymous: ${mib(begun.anonymous)} at the beginning, ${of('anonymous').filter((_, at) => at % Math.ceil(samples.length / 12) === 0).map(mib).join(', ')}, ${mib(last.anonymous)} idle; over the last half ${(100 * more).toFixed(1)} percent`);
+  say(`descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas} (${arenasBefore} and ${arenasAfter} at most in either half), resident ${mib(begun.resident)} to ${mib(last.resident)}`);
   const errors = server.log().split('\n').filter((line) => /"level":"?(error|50)/.test(line));
   if (errors.length > 0) problems.push(`the log has ${errors.length} errors: ${errors[0]}`);
 } finally {
@@ -72,15 +82,18 @@ async function sum(name: string): Promise<number> {
   return [...await server.metrics()].filter(([one]) => one.startsWith(name)).reduce((all, [, value]) => all + value, 0);
 }
 
+/** What the server says that it has, but for what operators ask (people.ts). */
+async function documented(): Promise<string[]> {
+  const { paths } = await (await fetch(`${server.url}/openapi.json`)).json() as { paths: Record<string, Record<string, unknown>> };
+  return Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)).filter((one) => !['GET /props', 'GET /slots'].includes(one));
+}
+
 async function sampling(pid: number, samples: Sample[], end: number): Promise<void> {
+  const began = performance.now();
   while (performance.now() < end) {
     await sleep(SAMPLE_MS);
     const sample = sampleOf(pid);
     samples.push(sample);
-    if (samples.length % 12 === 0) say(`${samples.length * SAMPLE_MS / 60_000} min: anonymous ${mib(sample.anonymous)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
+    if (samples.length % 12 === 0) say(`${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
   }
-}
-
-async function until(end: number, ms: number, work: () => Promise<void>): Promise<void> {
-  for (; performance.now() < end; await sleep(ms)) await work();
 }

@@ -40,6 +40,12 @@ export function growth(samples: readonly number[]): number {
   return median(half.slice(half.length >> 1)) / median(half.slice(0, half.length >> 1)) - 1;
 }
 
+/** The most in either half. */
+export function mostOf(samples: readonly number[]): [number, number] {
+  const middle = samples.length >> 1;
+  return [Math.max(...samples.slice(0, middle)), Math.max(...samples.slice(middle))];
+}
+
 function median(values: readonly number[]): number {
   return [...values].sort((a, b) => a - b)[values.length >> 1] ?? NaN;
 }

@@ -1,5 +1,6 @@
 // Clients on every endpoint at once, some of which leave whenever they like: whole, streamed, in the background, on WebSockets,
-// in the middle of a body. All of it is drawn from one seed; when what comes about is the machine's.
+// in the middle of a body; forms, tools, pictures, continuations, readings and countings. All of it is drawn from one seed;
+// when what comes about is the machine's.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
@@ -11,13 +12,24 @@ export interface TrafficOptions {
   seed: number;
   /** Of a hundred requests over HTTP, so many are given up. */
   abortPercent: number;
+  /** Turns of all clients in a second; as many as there can be if absent. */
+  rate?: number;
+  /** A model that sees, asked with these pictures. */
+  sight?: { model: string; pictures: readonly string[] };
 }
 
 export const MODELS = ['hal-1.0', 'clarke-1.0', 'tycho-1.0'] as const;
+/** So many stored responses are remembered, to be read and continued. */
+const RECENT = 64;
+
+interface Request { method: 'GET' | 'POST' | 'DELETE'; path: string; body?: object }
 
 export class Traffic {
   /** How often what came about. */
   readonly statuses = new Map<string, number>();
+  /** Endpoints asked, with {id} for what was asked for. */
+  readonly endpoints = new Set<string>();
+  readonly #recent: string[] = [];
   readonly #authorization: string;
   readonly #random: Random;
 
@@ -30,7 +42,9 @@ export class Traffic {
     await Promise.all(Array.from({ length: clients }, async () => {
       while (performance.now() < end) {
         const draw = this.#random.below(6);
+        const began = performance.now();
         await (draw < 4 ? this.#overHttp() : draw === 4 ? this.#overSocket() : this.#broken());
+        if (this.options.rate !== undefined) await sleep(Math.max(0, this.#random.below(2000 * clients) / this.options.rate - (performance.now() - began)));
       }
     }));
   }
@@ -44,36 +58,66 @@ export class Traffic {
     return `${pick(['A', 'H', 'L', 'L', 'R', 'W', 'E'])}: ${'x'.repeat(below(200))}`;
   }
 
-  #request(): { path: string; body: object } {
+  /** Few of the answers have room for thousands of tokens; stored ones are continued and read. */
+  #request(): Request {
     const { below: draw, pick } = this.#random;
     const messages = [{ role: 'user', content: this.#text() }];
     const model = pick(MODELS);
     const stream = draw(2) === 0;
-    switch (draw(7)) {
-      case 0: return { path: '/v1/chat/completions', body: { model, messages, max_completion_tokens: 1 + draw(600), stream, n: 1 + draw(2) } };
-      case 1: return { path: '/v1/messages', body: { model, messages, max_tokens: 1 + draw(600), stream } };
-      case 2: return { path: '/v1/responses', body: { model, input: this.#text(), max_output_tokens: 16 + draw(600), stream, store: draw(2) === 0 } };
-      case 3: return { path: '/v1/responses', body: { model, input: this.#text(), max_output_tokens: 16 + draw(300), stream, background: true } };
-      case 4: return { path: '/v1/responses/compact', body: { model, input: this.#text() } };
-      case 5: return { path: '/v1/messages/count_tokens', body: { model, messages } };
-      default: return { path: pick(['/v1/chat/completions', '/v1/messages', '/v1/responses']), body: { model: pick([...MODELS, 'nothing']), messages, input: 7, temperature: 9 } };
+    const post = (path: string, body: object): Request => ({ method: 'POST', path, body });
+    const get = (path: string): Request => ({ method: 'GET', path });
+    const previous = this.#recent.length > 0 && draw(3) === 0 ? pick(this.#recent) : null;
+    switch (draw(13)) {
+      case 0: return post('/v1/chat/completions', { model, messages, max_completion_tokens: 1 + draw(600), stream, n: 1 + draw(2) });
+      case 1: return post('/v1/messages', { model, messages, max_tokens: 1 + draw(600), stream });
+      case 2: return post('/v1/responses', { model, input: this.#text(), max_output_tokens: 16 + draw(600), stream, store: draw(2) === 0, previous_response_id: previous });
+      case 3: return post('/v1/responses', { model, input: this.#text(), max_output_tokens: 16 + draw(300), stream, background: true });
+      case 4: return post('/v1/responses/compact', { model, input: this.#text() });
+      case 5: return pick([
+        post('/v1/messages/count_tokens', { model, messages }), post('/v1/responses/input_tokens', { model, input: this.#text() }),
+        post('/tokenize', { model, prompt: this.#text() }), post('/detokenize', { model, tokens: [65, 66, 67 + draw(9)] }),
+      ]);
+      case 6: return post('/v1/completions', { model, prompt: this.#text(), max_tokens: 1 + draw(300), stream, logprobs: draw(3) });
+      case 7: return post('/v1/chat/completions', { model, messages, max_completion_tokens: 200, stream, response_format: formOf(draw) });
+      case 8: return post('/v1/chat/completions', { model, messages: [{ role: 'user', content: 'W: weather?' }], stream, tools: [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string', maxLength: 20 + draw(1000) } } } } }] });
+      case 9: return post('/v1/chat/completions', this.#sight(model));
+      case 10: return get(pick(['/v1/models', `/v1/models/${model}`, '/tokenizer_info', '/readyz', '/livez', '/openapi.json', '/version']));
+      case 11: {
+        const id = previous ?? `resp_${'0'.repeat(32)}`;
+        return get(`/v1/responses/${id}${pick(['', `?stream=true&starting_after=${draw(20)}`, '/input_items?limit=5', '?stream=true'])}`);
+      }
+      default: return post(pick(['/v1/chat/completions', '/v1/messages', '/v1/responses']), { model: pick([...MODELS, 'nothing']), messages, input: 7, temperature: 9 });
     }
+  }
+
+  /** Pictures that differ by a text before them, so that their pages are new ones half of the time. */
+  #sight(model: string): object {
+    const { below: draw, pick } = this.#random;
+    const { sight } = this.options;
+    const parts = sight === undefined ? [] : Array.from({ length: 1 + draw(2) }, () => ({ type: 'image_url', image_url: { url: pick(sight.pictures), detail: pick(['low', 'high']) } }));
+    return { model: sight?.model ?? model, messages: [{ role: 'user', content: [{ type: 'text', text: `${draw(20)}: what is this?` }, ...parts] }], max_completion_tokens: 1 + draw(8), stream: draw(2) === 0 };
   }
 
   async #overHttp(): Promise<void> {
     const { below: draw } = this.#random;
     const { server: { url }, abortPercent } = this.options;
-    const { path, body } = this.#request();
+    const request = this.#request();
     const controller = new AbortController();
     const timer = draw(100) < abortPercent ? setTimeout(() => controller.abort(), draw(draw(2) === 0 ? 8 : 250)) : null;
     const authorization = this.#authorization;
+    const ask = ({ method, path, body }: Request, signal?: AbortSignal): Promise<Response> => {
+      this.endpoints.add(`${method} ${templateOf(path)}`);
+      return fetch(`${url}${path}`, { method, headers: { authorization, 'content-type': 'application/json' }, ...(body === undefined ? {} : { body: JSON.stringify(body) }), ...(signal === undefined ? {} : { signal }) });
+    };
     try {
-      const response = await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify(body), headers: { authorization, 'content-type': 'application/json' }, signal: controller.signal });
+      const response = await ask(request, controller.signal);
       this.#note(String(response.status));
       const id = /"id":"(resp_[0-9a-f]+)"/.exec(await response.text())?.[1];
       if (id === undefined) return;
-      if (draw(2) === 0) await (await fetch(`${url}/v1/responses/${id}/cancel`, { method: 'POST', headers: { authorization } })).text();
-      if (draw(2) === 0) await (await fetch(`${url}/v1/responses/${id}`, { method: 'DELETE', headers: { authorization } })).text();
+      const path = `/v1/responses/${id}`;
+      if (draw(2) === 0) await (await ask({ method: 'POST', path: `${path}/cancel` })).text();
+      if (draw(2) === 0) await (await ask({ method: 'DELETE', path })).text();
+      else if (this.#recent.push(id) > RECENT) this.#recent.shift();
     } catch (error) {
       if (!controller.signal.aborted) throw error;
       this.#note('left');
@@ -113,4 +157,12 @@ export class Traffic {
     else socket.terminate();
     await ended;
   }
+}
+
+const templateOf = (path: string): string => path.replace(/\?.*$/, '').replace(/^(\/v1\/responses\/)resp_[0-9a-f]+/, '$1{id}').replace(/^(\/v1\/models\/).+/, '$1{id}');
+
+/** A schema that no request had before, most of the time. */
+function formOf(below: Random['below']): object {
+  const properties = Object.fromEntries(Array.from({ length: 1 + below(4) }, () => [`p${below(100_000)}`, below(2) === 0 ? { type: 'integer' } : { type: 'string', enum: ['a', 'b'] }]));
+  return { type: 'json_schema', json_schema: { name: 'form', strict: true, schema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } } };
 }

@@ -69,8 +69,12 @@ export class LocalProvider implements Provider {
     }
   }
 
-  /** Compiles what the request binds its answer to, and makes its prompt. */
-  async prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
+  /** Compiles what the request binds its answer to, and makes its prompt. Throws ApiError 503 if the model is unloaded meanwhile. */
+  prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
+    return this.#whileLoaded(() => this.#prepare(request, asker));
+  }
+
+  async #prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
     const { syntax } = this.prompter.dialect;
     const extent = extentOf(request);
     this.prompter.checkLength(request, extent);
@@ -101,9 +105,20 @@ export class LocalProvider implements Provider {
     };
   }
 
-  async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
-    this.images?.check(request.messages);
-    return exactly(await this.prompter.count(request, asker));
+  count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
+    return this.#whileLoaded(async () => {
+      this.images?.check(request.messages);
+      return exactly(await this.prompter.count(request, asker));
+    });
+  }
+
+  /** Pictures are loaded and decoded, and long texts wait their turn, while an operator or the residency may have the engine closed. */
+  async #whileLoaded<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw codeOf(error) === 'closed' ? goingAway() : error;
+    }
   }
 
   #submitOptions(request: GenerationRequest, prompt: Prompt, images: readonly NativeImage[], grammars: RequestGrammars, maxTokens: number, organization: number, closing: number): SubmitOptions {
@@ -184,15 +199,21 @@ function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => 
 }
 
 function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => number): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  switch (code) {
+  switch (codeOf(error)) {
     case 'queue_full': return apiError('capacity_exhausted', 'The model\'s queue is full.', null, { retryAfterMs: queueDrainMs() });
     case 'too_long': return apiError('context_length_exceeded', messageOf(error), promptParam);
-    case 'closed': return apiError('shutting_down', 'The server is shutting down.', null);
+    case 'closed': return goingAway();
     // A value the parsers let through and the engine does not take is still the request's, not a failure.
     case 'invalid_argument': return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
     default: return error instanceof TypeError ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null) : error;
   }
+}
+
+/** An engine does not know why it is closed; whoever asks again in some seconds is told. */
+const goingAway = (): Error => apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
 }
 
 function messageOf(error: unknown): string {
