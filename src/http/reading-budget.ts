@@ -5,11 +5,15 @@
 import { apiError } from '../errors.js';
 import type { ApiError } from '../errors.js';
 
+/** Organizations before those that hold nothing are forgotten. */
+const MANY = 1_024;
+
 export class ReadingBudget {
   readonly #most: number;
   readonly #share: number;
   #taken = 0;
-  readonly #perOrganization = new Map<string, number>();
+  #lookAt = MANY;
+  readonly #perOrganization = new Map<string, number>();   // some hold nothing now: a table that shrinks and grows with each body keeps old ones alive
 
   /** A body of `maxBodyBytes` and what it decompresses to fit in whatever `maxBytes` says. */
   constructor(maxBytes: number, maxBodyBytes: number) {
@@ -24,17 +28,22 @@ export class ReadingBudget {
 
   /** One body about to be read. */
   open(organizationId: string): Reading {
-    return new Reading((bytes) => this.#take(organizationId, bytes));
+    return new Reading(this, organizationId);
   }
 
   /** False if there is no room; nothing is taken then. Negative gives back. */
-  #take(organizationId: string, bytes: number): boolean {
+  take(organizationId: string, bytes: number): boolean {
     const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
     if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;
     this.#taken += bytes;
-    if (own === 0) this.#perOrganization.delete(organizationId);
-    else this.#perOrganization.set(organizationId, own);
+    this.#perOrganization.set(organizationId, own);
+    if (this.#perOrganization.size > this.#lookAt) this.#forgetIdle();
     return true;
+  }
+
+  #forgetIdle(): void {
+    for (const [organizationId, bytes] of this.#perOrganization) if (bytes === 0) this.#perOrganization.delete(organizationId);
+    this.#lookAt = Math.max(MANY, 2 * this.#perOrganization.size);
   }
 }
 
@@ -42,18 +51,18 @@ export class ReadingBudget {
 export class Reading {
   #bytes = 0;
 
-  constructor(private readonly take: (bytes: number) => boolean) {}
+  constructor(private readonly budget: ReadingBudget, private readonly organizationId: string) {}
 
   /** Before `bytes` more are kept. False: they must not be. */
   add(bytes: number): boolean {
-    if (!this.take(bytes)) return false;
+    if (!this.budget.take(this.organizationId, bytes)) return false;
     this.#bytes += bytes;
     return true;
   }
 
   /** Nothing is kept any more. */
   release(): void {
-    this.take(-this.#bytes);
+    if (this.#bytes > 0) this.budget.take(this.organizationId, -this.#bytes);
     this.#bytes = 0;
   }
 }

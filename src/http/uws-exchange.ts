@@ -65,7 +65,7 @@ export class UwsExchange implements Exchange {
   private readonly requestHeaders = new Map<string, string>();
   private readonly answerHeaders = new Map<string, [name: string, value: string]>();
   private readonly abortCallbacks: (() => void)[] = [];
-  private fields: Record<string, string | number | boolean | null> = {};
+  private readonly fields: Record<string, string | number | boolean | null> = {};
   private known: Identity | null = null;
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
@@ -233,7 +233,7 @@ export class UwsExchange implements Exchange {
   }
 
   annotate(fields: Record<string, string | number | boolean | null>): void {
-    this.fields = { ...this.fields, ...fields };
+    Object.assign(this.fields, fields);
   }
 
   private whole(status: number, contentType: string, body: string | Uint8Array, error: ApiError | null): void {

@@ -5,6 +5,7 @@ import type { Config } from '../config/settings.js';
 import type { ThreadBus } from '../shared/bus.js';
 import { openPostgresResponses } from '../storage/postgres/open-response-store.js';
 import { ProcessBus } from '../storage/postgres/process-bus.js';
+import { stillTaken } from '../storage/postgres/migrations.js';
 import { ProcessLease } from '../storage/postgres/process-lease.js';
 import type { SharedDatabase } from '../storage/postgres/shared-database.js';
 import type { ResponseStore } from '../storage/response-store.js';
@@ -24,10 +25,11 @@ export interface Responses {
 
 export interface Opening { bus: ThreadBus; settings: Config['responses']; primary: boolean; log: Log; undo: UndoStack }
 
-/** Rejects with ApiError 503 if the database has gone meanwhile. */
+/** Rejects with ApiError 503 if the database has gone meanwhile, with StorageError if it is no longer for this release. */
 export async function databaseResponses(shared: SharedDatabase, { bus: threads, settings, primary, log, undo }: Opening): Promise<Responses> {
   const lease = await ProcessLease.open(shared.database);
   undo.add(() => lease.close());
+  await stillTaken(shared.database);
   const bus = new ProcessBus(threads, shared, shared.database, lease.id);
   undo.add(() => bus.close());
   const responses = openPostgresResponses(shared.database, lease, settings, { sweeps: primary, onError: (err) => log.error({ err }, 'sweeping stored responses failed') });

@@ -1,5 +1,5 @@
-// A histogram that is counted in per token: what prom-client's own does for one value (labels checked, hashed and
-// looked up) costs more than all else that telemetry does for a token. Told to Prometheus in the same form.
+// Histograms and counters of what every request and token counts in: what prom-client's own do for one value (labels checked,
+// hashed and looked up) costs more than all else that telemetry does for it, and leaves garbage. Told to Prometheus in the same form.
 // Event-loop thread only.
 
 /** What one set of labels has counted; whoever counts keeps it. Counting allocates nothing. */
@@ -28,26 +28,80 @@ export class BucketCounts {
   }
 }
 
-export class HistogramCounts<L extends string> {
-  /** As bounded as the labels. */
-  readonly #series = new Map<string, { labels: Readonly<Record<L, string>>; counts: BucketCounts }>();
+/** What one set of labels has counted; whoever counts keeps it. */
+export class Count {
+  total = 0;
+}
 
-  /** `bounds` rise. */
-  constructor(
-    private readonly name: string, private readonly help: string, private readonly bounds: readonly number[],
-    private readonly labelNames: readonly L[],
-  ) {}
+type Level = Map<string, unknown>;   // of levels, of what is counted at the last label
 
-  of(labels: Readonly<Record<L, string>>): BucketCounts {
-    const key = JSON.stringify(this.labelNames.map((name) => labels[name]));
-    let series = this.#series.get(key);
-    if (series === undefined) this.#series.set(key, (series = { labels, counts: new BucketCounts(this.bounds) }));
-    return series.counts;
+/** By the values of labels, in the labels' order: as bounded as they are. Looking up what is there allocates nothing. */
+class ByLabels<L extends string, T> {
+  readonly #root: Level = new Map();
+  readonly all: { readonly labels: Readonly<Record<L, string>>; readonly counts: T }[] = [];
+
+  constructor(private readonly names: readonly L[], private readonly make: () => T) {}
+
+  of(labels: Readonly<Record<L, string>>): T {
+    const { names } = this;
+    let level = this.#root;
+    for (let i = 0; i < names.length - 1; i++) {
+      const value = labels[names[i] as L];
+      let next = level.get(value) as Level | undefined;
+      if (next === undefined) level.set(value, (next = new Map()));
+      level = next;
+    }
+    const last = names.length === 0 ? '' : labels[names[names.length - 1] as L];
+    let counts = level.get(last) as T | undefined;
+    if (counts === undefined) {
+      level.set(last, (counts = this.make()));
+      this.all.push({ labels: { ...labels }, counts });
+    }
+    return counts;
+  }
+}
+
+export class CounterCounts<L extends string> {
+  readonly #series: ByLabels<L, Count>;
+
+  /** `type`: a gauge may fall. */
+  constructor(private readonly name: string, private readonly help: string, labelNames: readonly L[], private readonly type: 'counter' | 'gauge' = 'counter') {
+    this.#series = new ByLabels(labelNames, () => new Count());
+  }
+
+  of(labels: Readonly<Record<L, string>>): Count {
+    return this.#series.of(labels);
+  }
+
+  inc(labels: Readonly<Record<L, string>>, by = 1): void {
+    this.#series.of(labels).total += by;
   }
 
   /** One of a registry's metrics as JSON. */
   json(): object {
-    const values = [...this.#series.values()].flatMap(({ labels, counts }) => {
+    return { name: this.name, help: this.help, type: this.type, values: this.#series.all.map(({ labels, counts }) => ({ labels, value: counts.total })), aggregator: 'sum' };
+  }
+}
+
+export class HistogramCounts<L extends string> {
+  readonly #series: ByLabels<L, BucketCounts>;
+
+  /** `bounds` rise. */
+  constructor(private readonly name: string, private readonly help: string, private readonly bounds: readonly number[], labelNames: readonly L[]) {
+    this.#series = new ByLabels(labelNames, () => new BucketCounts(bounds));
+  }
+
+  of(labels: Readonly<Record<L, string>>): BucketCounts {
+    return this.#series.of(labels);
+  }
+
+  observe(labels: Readonly<Record<L, string>>, value: number): void {
+    this.#series.of(labels).observe(value);
+  }
+
+  /** One of a registry's metrics as JSON. */
+  json(): object {
+    const values = this.#series.all.flatMap(({ labels, counts }) => {
       const { upTo, sum, count } = counts.series();
       const bounds = upTo.map((value, bucket) => ({ labels: { le: this.bounds[bucket] ?? '+Inf', ...labels }, value }));
       return [

@@ -1,8 +1,8 @@
 // Every metric, declared once. Labels are model, server, endpoint, kind, outcome, status, code, stage and reason only, all from
 // closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
 
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { HistogramCounts } from './histogram-counts.js';
+import { Counter, Gauge, Registry } from 'prom-client';
+import { CounterCounts, HistogramCounts } from './histogram-counts.js';
 import type { RequestRecord } from './outcome.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
@@ -21,42 +21,40 @@ export class Instruments {
   readonly registry = new Registry();
   /** Metrics that are the same on every thread: of the engines, of the process. Only the thread that is asked tells them. */
   readonly common = new Registry();
+  private readonly countedHere: { json(): object }[] = [];   // not in a registry
 
   readonly queue = this.histogram('monolith_queue_seconds', 'Time from submission to the first step, without what the vision tower computed for it.', LATENCY);
   readonly tower = this.histogram('monolith_tower_seconds', 'Time the vision tower computed a request\'s images, of requests with images that had not been seen.', LATENCY);
   readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
   readonly decode = this.histogram('monolith_decode_seconds', 'Time from a choice\'s first token to its last.', LATENCY);
   readonly ttft = this.histogram('monolith_time_to_first_token_seconds', 'Time from receiving a request to its first token.', LATENCY);
-  readonly itl = new HistogramCounts(
-    'monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY, ['model', 'endpoint'],
-  );
-  private readonly delays = new HistogramCounts(
+  readonly itl = this.histogram('monolith_inter_token_seconds', 'Time between tokens of one choice.', LATENCY);
+  readonly eventDelay = this.counted(new HistogramCounts(
     'monolith_event_delay_seconds',
     'Time from a step\'s end in the engine until the last of its events was written to the sockets.', DELAY, [],
-  );
-  readonly eventDelay = this.delays.of({});
+  )).of({});
   readonly tpot = this.histogram('monolith_time_per_output_token_seconds', 'Time a choice took for each token behind its first, on average: counted once a choice.', LATENCY);
   readonly e2e = this.histogram('monolith_end_to_end_seconds', 'Time from receiving a request to its last token.', LATENCY);
   readonly promptTokens = this.histogram('monolith_prompt_tokens', 'Prompt tokens of a request, cached ones included.', TOKENS);
   readonly cachedTokens = this.histogram('monolith_cached_tokens', 'Prompt tokens of a request found in the prefix cache.', [0, ...TOKENS]);
   readonly completionTokens = this.histogram('monolith_completion_tokens', 'Generated tokens of one choice.', TOKENS);
 
-  private readonly outcomes = this.counter('monolith_outcomes_total', 'How requests, turns of WebSockets and background responses ended: completed, refused, failed or cancelled, whatever status they began with.', ['kind', 'endpoint', 'outcome', 'code']);
-  private readonly requests = this.counter('monolith_http_requests_total', 'HTTP requests and turns of WebSockets by the status they were answered with (0: the client left before) and the code of the error they were told, then or later.', ['endpoint', 'status', 'code']);
-  private readonly rejects = this.counter('monolith_rejected_total', 'Requests refused for want of room or by a limit (429, 503), also within a stream.', ['endpoint', 'code']);
-  readonly finished = this.counter('monolith_choices_finished_total', 'Choices by the reason they ended.', ['model', 'endpoint', 'reason']);
-  readonly failures = this.counter('monolith_generation_failures_total', 'Generations that failed after admission.', ['model', 'endpoint', 'code']);
-  readonly cancels = this.counter('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
-  readonly loopTime = this.counter('monolith_request_loop_seconds_total', 'Time that reading and checking large requests took of the threads that answer, by what became of them.', ['endpoint', 'status', 'code']);
-  readonly loopRefusals = this.counter('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
+  private readonly outcomes = this.counts('monolith_outcomes_total', 'How requests, turns of WebSockets and background responses ended: completed, refused, failed or cancelled, whatever status they began with.', ['kind', 'endpoint', 'outcome', 'code']);
+  private readonly requests = this.counts('monolith_http_requests_total', 'HTTP requests and turns of WebSockets by the status they were answered with (0: the client left before) and the code of the error they were told, then or later.', ['endpoint', 'status', 'code']);
+  private readonly rejects = this.counts('monolith_rejected_total', 'Requests refused for want of room or by a limit (429, 503), also within a stream.', ['endpoint', 'code']);
+  readonly finished = this.counts('monolith_choices_finished_total', 'Choices by the reason they ended.', ['model', 'endpoint', 'reason']);
+  readonly failures = this.counts('monolith_generation_failures_total', 'Generations that failed after admission.', ['model', 'endpoint', 'code']);
+  readonly cancels = this.counts('monolith_cancelled_total', 'Generations whose client went away, by how far they were.', ['model', 'endpoint', 'stage']);
+  readonly loopTime = this.counts('monolith_request_loop_seconds_total', 'Time that reading and checking large requests took of the threads that answer, by what became of them.', ['endpoint', 'status', 'code']);
+  readonly loopRefusals = this.counts('monolith_loop_limit_refused_total', 'Requests refused unread because their organization had used up limits.loop_ms.', ['endpoint']);
 
   private readonly traceSpans = this.counter('monolith_trace_spans_total', 'Spans of recorded requests: taken by the collector (sent), refused or not answered by it (failed), left out because too many wait (dropped).', ['outcome']);
 
-  readonly upstreamRequests = this.counter('monolith_upstream_requests_total', 'Attempts at servers that models run on elsewhere, by how they ended.', ['model', 'server', 'outcome']);
-  readonly upstreamOutstanding = new Gauge({ name: 'monolith_upstream_outstanding', help: 'Requests under way at servers that models run on elsewhere.', labelNames: ['model', 'server'], registers: [this.registry] });
+  readonly upstreamRequests = this.counts('monolith_upstream_requests_total', 'Attempts at servers that models run on elsewhere, by how they ended.', ['model', 'server', 'outcome']);
+  readonly upstreamOutstanding = this.counted(new CounterCounts('monolith_upstream_outstanding', 'Requests under way at servers that models run on elsewhere.', ['model', 'server'], 'gauge'));
 
-  private readonly counterCalls = this.counter('monolith_counters_calls_total', 'Calls to the counters that processes share: answered, late (not within counters.timeout_ms) or failed.', ['kind', 'outcome']);
-  private readonly counterSeconds = new Histogram({ name: 'monolith_counters_call_seconds', help: 'Time of these calls.', buckets: DELAY, labelNames: ['kind'], registers: [this.registry] });
+  private readonly counterCalls = this.counts('monolith_counters_calls_total', 'Calls to the counters that processes share: answered, late (not within counters.timeout_ms) or failed.', ['kind', 'outcome']);
+  private readonly counterSeconds = this.counted(new HistogramCounts('monolith_counters_call_seconds', 'Time of these calls.', DELAY, ['kind']));
   private countersAway: Gauge | null = null;
   private countersProcesses: Gauge | null = null;
 
@@ -76,7 +74,7 @@ export class Instruments {
 
   /** Of this thread alone, as JSON. */
   async own(): Promise<object[]> {
-    return [...await this.registry.getMetricsAsJSON(), this.itl.json(), this.delays.json()];
+    return [...await this.registry.getMetricsAsJSON(), ...this.countedHere.map((one) => one.json())];
   }
 
   /** Copies counts that are kept elsewhere; before each scrape. */
@@ -132,8 +130,18 @@ export class Instruments {
     this.loopLag.set(ms / 1000);
   }
 
-  private histogram(name: string, help: string, buckets: number[]): Histogram<'model' | 'endpoint'> {
-    return new Histogram({ name, help, buckets, labelNames: ['model', 'endpoint'], registers: [this.registry] });
+  private histogram(name: string, help: string, buckets: readonly number[]): HistogramCounts<'model' | 'endpoint'> {
+    return this.counted(new HistogramCounts(name, help, buckets, ['model', 'endpoint']));
+  }
+
+  /** For what requests count. */
+  private counts<const L extends string>(name: string, help: string, labelNames: readonly L[]): CounterCounts<L> {
+    return this.counted(new CounterCounts(name, help, labelNames));
+  }
+
+  private counted<T extends { json(): object }>(one: T): T {
+    this.countedHere.push(one);
+    return one;
   }
 
   private counter<const L extends string>(name: string, help: string, labelNames: readonly L[], registry = this.registry): Counter<L> {

@@ -13,7 +13,12 @@ export interface LogOptions {
   thread?: number;
 }
 
-export function createLog(options: LogOptions): Log {
+export interface LeveledLog extends Log {
+  /** Whether such a line is written at all: for what is put together for it alone. */
+  writes(level: 'debug' | 'info' | 'warn'): boolean;
+}
+
+export function createLog(options: LogOptions): LeveledLog {
   const write = options.write ?? ((line: string) => { process.stderr.write(line); });
   const logger = pino({
     level: options.level,
@@ -27,6 +32,7 @@ export function createLog(options: LogOptions): Log {
     info: (fields, message) => logger.info(fields, message),
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
+    writes: (level) => logger.isLevelEnabled(level),
   };
 }
 

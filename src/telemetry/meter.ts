@@ -40,7 +40,8 @@ export class Meter implements GenerationMeter {
     this.instruments.decode.observe(this.labels, timings.decodeMs / 1000);
     if (completionTokens > 1) this.instruments.tpot.observe(this.labels, timings.decodeMs / 1000 / (completionTokens - 1));
     this.instruments.completionTokens.observe(this.labels, completionTokens);
-    this.instruments.finished.inc({ ...this.labels, reason });
+    const { model, endpoint } = this.labels;
+    this.instruments.finished.inc({ model, endpoint, reason });
   }
 
   completed(ms: number): void {
@@ -48,10 +49,12 @@ export class Meter implements GenerationMeter {
   }
 
   failed(code: string): void {
-    this.instruments.failures.inc({ ...this.labels, code });
+    const { model, endpoint } = this.labels;
+    this.instruments.failures.inc({ model, endpoint, code });
   }
 
   cancelled(stage: CancelStage): void {
-    this.instruments.cancels.inc({ ...this.labels, stage });
+    const { model, endpoint } = this.labels;
+    this.instruments.cancels.inc({ model, endpoint, stage });
   }
 }

@@ -27,9 +27,11 @@ export interface RequestRecord {
   trace?: RequestTrace | null | undefined;   // that ends with it
 }
 
-/** The record of a request that ended so. */
+/** The record of a request that ended so: what is given becomes it. */
 export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {
-  return { ...end, outcome: outcomeOf(end) };
+  const record = end as RequestRecord;
+  record.outcome = outcomeOf(end);
+  return record;
 }
 
 function outcomeOf({ status, failure, aborted, fields }: Omit<RequestRecord, 'outcome'>): Outcome {

@@ -5,7 +5,7 @@ import type { IntervalHistogram } from 'node:perf_hooks';
 import { AggregatorRegistry } from 'prom-client';
 import { Instruments } from './instruments.js';
 import { createLog } from './logger.js';
-import type { LogOptions } from './logger.js';
+import type { LeveledLog, LogOptions } from './logger.js';
 import { LiveCounts } from './live-counts.js';
 import { Meter } from './meter.js';
 import { LocalBus } from '../shared/bus.js';
@@ -16,7 +16,7 @@ import type { TraceSettings } from './traces/packages.js';
 import { openTracing } from './traces/tracing.js';
 import type { Tracing } from './traces/tracing.js';
 import type { RequestTrace, TracedRequest } from './request-trace.js';
-import type { CountersGauges, EngineGauges, GenerationLabels, GenerationMeter, Log, Telemetry, UpstreamMeter } from './types.js';
+import type { CountersGauges, EngineGauges, GenerationLabels, GenerationMeter, Telemetry, UpstreamMeter } from './types.js';
 
 // The delay histogram samples a timer of this period; what exceeds the period is lag.
 const LOOP_RESOLUTION_MS = 10;
@@ -39,7 +39,7 @@ class ServerTelemetry implements Telemetry {
   private readonly tracing: Tracing | null;
   private bus: ThreadBus = new LocalBus();
 
-  constructor(readonly log: Log, private readonly options: MetricOptions & TraceOptions & Pick<LogOptions, 'thread'>) {
+  constructor(readonly log: LeveledLog, private readonly options: MetricOptions & TraceOptions & Pick<LogOptions, 'thread'>) {
     this.loopDelay.enable();
     this.tracing = openTracing(options.traces, log, options.thread);
   }
@@ -58,33 +58,25 @@ class ServerTelemetry implements Telemetry {
 
   request(record: RequestRecord): void {
     const { path: endpoint, status, failure, outcome } = record;
-    const code = failure?.code ?? null;
     this.live.request(record);
     this.instruments.ended(record);
     record.trace?.end(record);
-    const line = {
-      request_id: record.requestId, client_request_id: record.clientRequestId, method: record.method, path: endpoint,
-      status, outcome, code, organization: record.organizationId, key: record.keyId, ms: record.durationMs,
-      ...(record.aborted ? { aborted: true } : {}), ...record.fields,
-      ...(record.trace === null || record.trace === undefined ? {} : { trace_id: record.trace.id }),
-      ...(record.loopMs === undefined ? {} : { loop_ms: Math.round(record.loopMs * 10) / 10 }),
-    };
     // Probes and scrapes come every few seconds and say nothing when they succeed.
     const routine = status === 200 && failure === null && (endpoint === '/metrics' || !endpoint.startsWith('/v1'));
-    if (routine) this.log.debug(line, 'request');
-    else if (outcome === 'failed' || (failure?.status ?? status) >= 500) this.log.warn(line, 'request');
-    else this.log.info(line, 'request');
-    if (record.loopMs !== undefined) this.instruments.loopTime.inc({ endpoint, status: String(status), code: code ?? '' }, record.loopMs / 1000);
+    const level = routine ? 'debug' : outcome === 'failed' || (failure?.status ?? status) >= 500 ? 'warn' : 'info';
+    if (this.log.writes(level)) this.log[level](lineOf(record), 'request');
+    if (record.loopMs !== undefined) this.instruments.loopTime.inc({ endpoint, status: String(status), code: failure?.code ?? '' }, record.loopMs / 1000);
     if (record.fields['refused_by'] === 'loop_ms') this.instruments.loopRefusals.inc({ endpoint });
   }
 
-  upstream(labels: { model: string; server: string }): UpstreamMeter {
-    const { upstreamRequests, upstreamOutstanding } = this.instruments;
+  upstream({ model, server }: { model: string; server: string }): UpstreamMeter {
+    const { upstreamRequests } = this.instruments;
+    const outstanding = this.instruments.upstreamOutstanding.of({ model, server });
     return {
-      asked: () => upstreamOutstanding.inc(labels),
+      asked: () => { outstanding.total++; },
       over: (outcome) => {
-        upstreamOutstanding.dec(labels);
-        upstreamRequests.inc({ ...labels, outcome });
+        outstanding.total--;
+        upstreamRequests.inc({ model, server, outcome });
       },
     };
   }
@@ -135,4 +127,15 @@ class ServerTelemetry implements Telemetry {
     this.live.close();
     await this.tracing?.close();
   }
+}
+
+/** What the log says of it. */
+function lineOf({ requestId, clientRequestId, method, path, status, outcome, failure, organizationId, keyId, durationMs, aborted, fields, trace, loopMs }: RequestRecord): object {
+  return {
+    request_id: requestId, client_request_id: clientRequestId, method, path, status, outcome, code: failure?.code ?? null,
+    organization: organizationId, key: keyId, ms: durationMs,
+    ...(aborted ? { aborted: true } : {}), ...fields,
+    ...(trace === null || trace === undefined ? {} : { trace_id: trace.id }),
+    ...(loopMs === undefined ? {} : { loop_ms: Math.round(loopMs * 10) / 10 }),
+  };
 }

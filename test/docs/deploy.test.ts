@@ -30,6 +30,12 @@ t.test('every value of the chart is used, and every one that is used is there', 
     if (value!.trim() !== '') set.add(indent === '' ? name : `${parent}.${name}`);
   }
   t.same([...used].sort(), [...set].sort());
+  // What is none of them Helm refuses by this.
+  interface Part { readonly properties?: Readonly<Record<string, Part>>; readonly additionalProperties?: unknown }
+  const schema = JSON.parse(read(join(folder, 'values.schema.json'))) as Part;
+  t.equal(schema.additionalProperties, false);
+  const taken = Object.entries(schema.properties ?? {}).flatMap(([name, { properties }]) => (properties === undefined ? [name] : Object.keys(properties).map((inner) => `${name}.${inner}`)));
+  t.same(taken.filter((name) => name !== 'global').sort(), [...set].sort());
 });
 
 t.test('a grace period is longer than unready and drain take', async (t) => {

@@ -4,8 +4,11 @@
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
 import { openPool, type DatabaseSettings } from '../../src/storage/postgres/database.js';
-import { DATABASE_VERSION, migrate } from '../../src/storage/postgres/migrations.js';
+import { DATABASE_VERSION, migrate, stillTaken } from '../../src/storage/postgres/migrations.js';
+import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';
+import type { Migration } from '../../src/storage/postgres/migrations/migration.js';
 import { Notifications } from '../../src/storage/postgres/notifications.js';
+import { ProcessLease } from '../../src/storage/postgres/process-lease.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 
@@ -37,6 +40,34 @@ t.test('tables from an empty database and from each earlier version, whoever sta
   }
 });
 
+const ADDS: Migration = { what: 'a column more', oldest: 1, statements: ['ALTER TABLE processes ADD COLUMN note text'] };
+
+t.test('a release starts on the tables of a later one that lets it, and on no others', async (t) => {
+  const url = await postgres.create();
+  await migrate(settingsOf(url), DATABASE_VERSION + 1, [...MIGRATIONS, ADDS]);
+  await migrate(settingsOf(url));
+  const later = DATABASE_VERSION + 2;
+  await migrate(settingsOf(url), later, [...MIGRATIONS, ADDS, { what: 'another meaning', oldest: later, statements: ['ALTER TABLE processes RENAME COLUMN note TO remark'] }]);
+  await t.rejects(migrate(settingsOf(url)), { name: 'StorageError', message: new RegExp(`has version ${later}, which takes releases from ${later} on; this release reads ${DATABASE_VERSION}\\.`) });
+});
+
+t.test('a step that an earlier release could not work beside waits for the end of its processes', async (t) => {
+  const url = await postgres.create();
+  await migrate(settingsOf(url));
+  const database = openPool(settingsOf(url));
+  t.teardown(() => database.close());
+  const running = await ProcessLease.open(database);
+  const version = DATABASE_VERSION + 1;
+  const alone = [...MIGRATIONS, { what: 'another meaning', oldest: version, statements: ['ALTER TABLE processes RENAME COLUMN started_at TO since'] }];
+  await t.rejects(migrate(settingsOf(url), version, alone), { name: 'StorageError', message: new RegExp(`is in use: 1 thread of processes of an earlier release, which cannot work beside version ${version}`) });
+  t.same((await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions')), [{ version: DATABASE_VERSION }]);
+  await migrate(settingsOf(await postgres.create()), version, alone);    // an empty database has no such processes
+  await running.close();
+  await migrate(settingsOf(url), version, alone);
+  t.same((await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions')), [{ version }]);
+  await t.rejects(stillTaken(database), { name: 'StorageError', message: /has been changed meanwhile/ }, 'who looked before that, and says only now that it is there, ends');
+});
+
 t.test('a step that fails leaves nothing behind', async (t) => {
   const url = await postgres.create();
   await postgres.ask(url, 'CREATE TABLE response_holds (mine integer)');
@@ -49,10 +80,10 @@ t.test('a step that fails leaves nothing behind', async (t) => {
 t.test('what is wrong is named, and no secret with it', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
-  await postgres.ask(url, 'INSERT INTO monolith_versions (version, what) VALUES (1000, \'a later one\')');
+  await postgres.ask(url, 'INSERT INTO monolith_versions (version, what, oldest) VALUES (1000, \'a later one\', 1000)');
   await postgres.ask(postgres.url, 'CREATE DATABASE latin ENCODING \'LATIN1\' TEMPLATE template0 LC_COLLATE \'C\' LC_CTYPE \'C\'');
   const wrong: [url: string, says: RegExp][] = [
-    [url, /has version 1000; this release reads \d+\. Use the release that wrote it/],
+    [url, /has version 1000, which takes releases from 1000 on; this release reads \d+\. Use the release that wrote it/],
     [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
     [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],
     [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached: connect ECONNREFUSED/],

@@ -5,6 +5,7 @@ import type { Migration } from './migration.js';
 
 export const processes: Migration = {
   what: 'processes and their leases',
+  oldest: 1,
   statements: [
     `CREATE TABLE processes (
       id text COLLATE "C" PRIMARY KEY,

@@ -5,6 +5,7 @@ import type { Migration } from './migration.js';
 
 export const responses: Migration = {
   what: 'stored responses',
+  oldest: 1,
   statements: [
     // owner: the process that generates or generated it in the background, or that ended it for one that is gone; no other
     // writes to it. log_until: end of its event log, 0 when that is erased. images: whether it has any.

@@ -6,6 +6,7 @@ import type { Migration } from './migration.js';
 
 export const accounts: Migration = {
   what: 'users, organizations, keys, sessions, audit log',
+  oldest: 1,
   statements: [
     // One row: the lock of who changes accounts, what of them who remembers keys has to have seen, and the last number of an organization.
     `CREATE TABLE accounts_state (

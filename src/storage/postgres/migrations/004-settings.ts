@@ -5,6 +5,7 @@ import type { Migration } from './migration.js';
 
 export const settings: Migration = {
   what: 'settings, prices, budgets, saved presets',
+  oldest: 1,
   statements: [
     `CREATE TABLE settings (
       kind text COLLATE "C" NOT NULL,

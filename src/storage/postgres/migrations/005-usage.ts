@@ -5,6 +5,7 @@ import type { Migration } from './migration.js';
 
 export const usage: Migration = {
   what: 'usage and the request log',
+  oldest: 1,
   statements: [
     `CREATE TABLE written_batches (
       id text COLLATE "C" PRIMARY KEY,

@@ -1,0 +1,57 @@
+// A rolling update: processes of a release on tables that a later one has brought further, where it lets them (docs/processes.md).
+// The later step is made by the test, beside a process under load; then another one starts, which finds tables it does not know.
+import OpenAI from 'openai';
+import t from 'tap';
+import { migrate, DATABASE_VERSION } from '../../src/storage/postgres/migrations.js';
+import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';
+import { leaveOutIf } from '../support/needed-programs.js';
+import { startPostgres, withoutPostgres } from '../support/postgres.js';
+import { startRedis, withoutRedis } from '../support/redis.js';
+import { said, startScripted } from '../support/script-model.js';
+import type { Monolith } from './monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+const model = 'tycho-1.0';
+leaveOutIf(t, withoutPostgres, withoutRedis);
+const postgres = await startPostgres();
+t.teardown(() => postgres.close());
+const redis = await startRedis();
+t.teardown(() => redis.stop());
+const start = (): Promise<Monolith> => startScripted({ models: [model], args: ['--state', postgres.url, '--counters', redis.url, '--responses-retention-days', '30'] });
+const clientOf = ({ url, key }: Monolith): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
+const tables = async (): Promise<string[]> => (await postgres.ask<{ name: string }>(postgres.url, "SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")).map(({ name }) => name);
+
+t.test('a step that lets earlier releases go on costs none of their requests, and they start on it', async (t) => {
+  const a = await start();
+  t.teardown(() => a.stop());
+  const one = clientOf(a);
+  let under = true, answered = 0;
+  const load = Promise.all(Array.from({ length: 3 }, async () => {
+    while (under) {
+      const made = await one.responses.create({ model, input: 'A: x' });
+      t.same((await one.responses.retrieve(made.id)).output, made.output);
+      answered++;
+    }
+  }));
+  const before = answered;
+  // As a later release may: a table more, and in each one that is there a column that may be left out.
+  const known = await tables();
+  await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [...MIGRATIONS, {
+    what: 'what a later release needs', oldest: 1,
+    statements: ['CREATE TABLE later (id integer PRIMARY KEY)', ...known.filter((name) => name !== 'monolith_versions').map((name) => `ALTER TABLE ${name} ADD COLUMN later_note text`)],
+  }]);
+  const b = await start();
+  t.teardown(() => b.stop());
+  const other = clientOf(b);
+  while (answered < before + 20) await new Promise((done) => { setTimeout(done, 10); });
+  under = false;
+  await load;
+  const made = await one.responses.create({ model, input: 'A: x' });
+  t.same((await other.responses.retrieve(made.id)).output, made.output);
+  const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
+  t.equal(next.output_text, said('S').content);
+  t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
+  await other.responses.delete(made.id);
+  t.equal(await one.responses.retrieve(made.id).then(() => 'none', ({ status }: { status: number }) => status), 404);
+});
