@@ -18,6 +18,8 @@ SETTLED = dict(conversation=0.44, skills=0.465, corpus=0.09, fallback=0.005)
 SETTLED_SEEING = dict(pictures=0.10, conversation=0.36, skills=0.50, corpus=0.035, fallback=0.005)
 # All at once, for as many tokens as there are: begun with a file that talks well, the rate flat for half of them.
 TOGETHER = dict(pictures=0.10, conversation=0.45, skills=0.36, corpus=0.085, fallback=0.005)
+# The same for millions of tokens: more of the corpus, since it is nearly all answer and so costs little reading.
+TRUNK = dict(pictures=0.11, conversation=0.42, skills=0.34, corpus=0.125, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -90,6 +92,10 @@ PLANS = {
     "together": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, legs=32, flat=0.5, mix=TOGETHER, blur=0.45, models={
         "clarke-1.0": _model(62, 6, 8_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **ON),
         "hal-1.0": _model(63, 8, 8_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.5, focus=HARD, **ON),
+    }),
+    # what clarke and hal grow from, read at one rate: millions of tokens of all that both of them do
+    "trunk": dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, legs=16, flat=0.99, mix=TRUNK, blur=0.45, models={
+        "clarke-1.0": _model(72, 6, 8_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **ON),
     }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={

@@ -6,6 +6,7 @@ from .phrases import hasty, noisy, pick, sentence, weighted
 from .record import answer, record, user
 from .requests import request, sum_of_two
 from .unknown import ANSWERS, question
+from .wordplay import wordplay
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
 # asked most by people who try a model: greetings, who it is, what it can do, small words and goodbyes
@@ -130,7 +131,7 @@ def one(r, me):
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:
-        return request(r)
+        return wordplay(r) if r.random() < 0.16 else request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 
 
