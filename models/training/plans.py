@@ -54,6 +54,7 @@ def mix(plan, leg):
 
 ON = dict(dim=192, heads=6, ffn=512, lr=0.006, adam_lr=1.1e-3)   # the shape of the files of the first run
 SLOW = ON | dict(lr=0.0045, adam_lr=0.9e-3)
+LOW = ON | dict(lr=0.003, adam_lr=0.65e-3)   # at the higher rates facts and intents are forgotten as fast as they are read
 _LINE = dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, blur=0.45)
 
 # `flat`: the share of the tokens after which the rate falls, if not four fifths. `vocabulary`: the file of models/ whose vocabulary is used; else one of `vocab` entries is made from `sample` records
@@ -99,10 +100,10 @@ PLANS = {
     # Three files from one line. The trunk is read at one rate and grows on the way: from six layers tycho comes by a fall of the rate, from eight
     # clarke and, with more tokens, hal (--start NAME=FOLDER of the run before: its weights of 32 bits). What has been read is read for all.
     "trunk": _LINE | dict(legs=12, flat=0.99, mix=TRUNK, models={"clarke-1.0": _model(72, 6, 6_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **ON)}),
-    "trunk-8": _LINE | dict(legs=8, flat=0.99, mix=TRUNK, models={"clarke-1.0": _model(73, 8, 4_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **SLOW)}),
-    "fall": _LINE | dict(legs=4, flat=0.05, mix=FALL, models={"tycho-1.0": _model(74, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **ON)}),
-    "fall-seeing": _LINE | dict(legs=4, flat=0.05, mix=TRUNK, models={"clarke-1.0": _model(75, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **SLOW)}),
-    "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=HARD, **SLOW)}),
+    "trunk-8": _LINE | dict(legs=8, flat=0.99, mix=TRUNK, models={"clarke-1.0": _model(73, 8, 4_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **LOW)}),
+    "fall": _LINE | dict(legs=4, flat=0.05, mix=FALL, models={"tycho-1.0": _model(74, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **SLOW)}),
+    "fall-seeing": _LINE | dict(legs=4, flat=0.05, mix=TRUNK, models={"clarke-1.0": _model(75, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **LOW)}),
+    "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=HARD, **LOW)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

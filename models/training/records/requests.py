@@ -310,7 +310,7 @@ FIRST_WORDS = ("cat dog house apple banana hello tree book water sun moon star c
 
 
 def word_of(r):
-    return r.choice(FIRST_WORDS) if r.random() < 0.5 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
+    return r.choice(FIRST_WORDS) if r.random() < 0.65 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
 
 
 def spell(r):
@@ -336,7 +336,7 @@ def letters(r):
     if which == 2:
         return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{spelled(word)}: the last letter of {word} is {word[-1].upper()}."
     if which == 3:
-        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.4 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
+        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.65 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
         return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
     letter = chr(ord("a") + r.randrange(25))
     up = r.random() < 0.5

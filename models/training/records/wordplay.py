@@ -28,7 +28,7 @@ def first_letter(r):
 
 
 def backwards(r):
-    short = r.choice([word for word in (FIRST_WORDS if r.random() < 0.4 else EVERYDAY if r.random() < 0.3 else COMMON) if len(word) <= 7])
+    short = r.choice([word for word in (FIRST_WORDS if r.random() < 0.65 else EVERYDAY if r.random() < 0.3 else COMMON) if len(word) <= 7])
     ask = r.choice(["{} backwards", "{} spelled backwards", "{} in reverse", "what is the reverse of {}?", "what is {} spelled backwards?", "turn {} around", "turn the word {} around", "flip the word {}", "mirror {}", "can you reverse {}?", "can you spell {} backwards?", "write {} in reverse", "write the word {} backwards", "reverse the letters of {}", "reverse this word: {}", "reverse: {}", "backwards: {}", "say the word {} backwards",
                     "please reverse {}", "how do you spell {} backwards?", "how do you write {} backwards?", "put the letters of {} in reverse order", "read {} from the end", "what does {} look like backwards?"])
     return _around(r, ask, quoted(r, short)), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
@@ -127,7 +127,7 @@ def said(r):
     return _around(r, r.choice(["say {}", "just say {}", "repeat {}", "please repeat {}", "repeat after me: {}", "can you say {}?", "can you repeat {}?", "answer only with {}", "reply only with {}", "respond with {}", "only say {}", "write only {}", "say exactly {}", "print {}", "output {}", "return {}", "write {} and nothing else", "say {} and nothing else", "please write {}", "type {}", "echo {}"]), quoted(r, text)), text
 
 
-MAKERS = [(case, 26), (backwards, 16), (nth_letter, 6), (vowels, 3), (contains, 3), (unspelled, 7), (words_counted, 4), (at_the_end, 3), (replaced, 4), (negative, 3), (past, 4), (longer, 3), (sooner, 2), (palindrome, 2), (first_letter, 3), (said, 12)]
+MAKERS = [(case, 26), (backwards, 16), (nth_letter, 4), (vowels, 2), (contains, 2), (unspelled, 6), (words_counted, 2), (at_the_end, 2), (replaced, 4), (negative, 3), (past, 4), (longer, 3), (sooner, 2), (palindrome, 2), (first_letter, 3), (said, 12)]
 
 
 def wordplay(r):
