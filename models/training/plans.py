@@ -20,8 +20,11 @@ SETTLED_SEEING = dict(pictures=0.10, conversation=0.36, skills=0.50, corpus=0.03
 TOGETHER = dict(pictures=0.10, conversation=0.45, skills=0.36, corpus=0.085, fallback=0.005)
 # The same for millions of tokens: more of the corpus, since it is nearly all answer and so costs little reading.
 TRUNK = dict(pictures=0.11, conversation=0.42, skills=0.34, corpus=0.125, fallback=0.005)
+TALK_ON = dict(conversation=0.60, skills=0.28, corpus=0.115, fallback=0.005)
 FALL = dict(conversation=0.47, skills=0.39, corpus=0.135, fallback=0.005)
-TOP = dict(pictures=0.12, conversation=0.38, skills=0.38, corpus=0.115, fallback=0.005)
+# By then the table of skills is above what it was, and conversations are not.
+TALKING = dict(pictures=0.11, conversation=0.52, skills=0.26, corpus=0.105, fallback=0.005)
+TOP = dict(pictures=0.11, conversation=0.48, skills=0.30, corpus=0.105, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -100,9 +103,10 @@ PLANS = {
     # Three files from one line. The trunk is read at one rate and grows on the way: from six layers tycho comes by a fall of the rate, from eight
     # clarke and, with more tokens, hal (--start NAME=FOLDER of the run before: its weights of 32 bits). What has been read is read for all.
     "trunk": _LINE | dict(legs=12, flat=0.99, mix=TRUNK, models={"clarke-1.0": _model(72, 6, 6_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **ON)}),
-    "trunk-8": _LINE | dict(legs=8, flat=0.99, mix=TRUNK, models={"clarke-1.0": _model(73, 8, 4_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **LOW)}),
+    "trunk-8": _LINE | dict(legs=8, flat=0.99, mix=TALKING, models={"clarke-1.0": _model(73, 8, 4_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **LOW)}),
     "fall": _LINE | dict(legs=4, flat=0.05, mix=FALL, models={"tycho-1.0": _model(74, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **SLOW)}),
-    "fall-seeing": _LINE | dict(legs=4, flat=0.05, mix=TRUNK, models={"clarke-1.0": _model(75, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **LOW)}),
+    "talk-on": _LINE | dict(legs=4, flat=0.05, mix=TALK_ON, models={"tycho-1.0": _model(77, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **LOW)}),
+    "fall-seeing": _LINE | dict(legs=4, flat=0.05, mix=TALKING, models={"clarke-1.0": _model(75, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **LOW)}),
     "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=HARD, **LOW)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
