@@ -6,7 +6,7 @@ import { startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
-const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
+const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { vision: null, image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 
