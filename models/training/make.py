@@ -5,7 +5,7 @@ where it stopped when the same command is given again.
           [--legs N]         more or fewer legs than planned
           [--keep SHARE]     of the weights a model began with, in what is exported (a mean of both: old skills come back)
           [--mean N]         the mean of the last N files of legs/, not the last weights, is exported (does what a falling rate does)
-          [--start NAME=FILE.gguf ...]    begin a model with the weights of such a file (of the same vocabulary and width)
+          [--start NAME=FILE.gguf ...]    begin a model with the weights of such a file (of the same vocabulary and width), or NAME=FOLDER of another run
           [--service DIR]    a built checkout: scores are made with it after every leg, into DIR/NAME/progress.jsonl
           [--steps vocabulary pack train export check]
 

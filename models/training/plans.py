@@ -18,6 +18,13 @@ SETTLED = dict(conversation=0.44, skills=0.465, corpus=0.09, fallback=0.005)
 SETTLED_SEEING = dict(pictures=0.10, conversation=0.36, skills=0.50, corpus=0.035, fallback=0.005)
 # All at once, for as many tokens as there are: begun with a file that talks well, the rate flat for half of them.
 TOGETHER = dict(pictures=0.10, conversation=0.45, skills=0.36, corpus=0.085, fallback=0.005)
+# The same for millions of tokens: more of the corpus, since it is nearly all answer and so costs little reading.
+TRUNK = dict(pictures=0.11, conversation=0.42, skills=0.34, corpus=0.125, fallback=0.005)
+TALK_ON = dict(conversation=0.60, skills=0.28, corpus=0.115, fallback=0.005)
+FALL = dict(conversation=0.47, skills=0.39, corpus=0.135, fallback=0.005)
+# By then the table of skills is above what it was, and conversations are not.
+TALKING = dict(pictures=0.11, conversation=0.52, skills=0.26, corpus=0.105, fallback=0.005)
+TOP = dict(pictures=0.11, conversation=0.45, skills=0.35, corpus=0.085, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -34,6 +41,8 @@ LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_a
 
 # What is weakest in all of them, and what pictures and conversations make them forget.
 HARD = LOST | dict(context=2, no_tool=1.6, tool_answer=2, formats=1.7, arithmetic=2, drill=0.6, persona=2.2)
+# What was still weak in the file that hal grows from.
+ROWS = HARD | dict(parallel=2.6, context=2.6, tool_call=1.4, extract=1.6, one_value=2, memory=1.3, drill=0.8, tool_answer=2.4)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
@@ -50,6 +59,8 @@ def mix(plan, leg):
 
 ON = dict(dim=192, heads=6, ffn=512, lr=0.006, adam_lr=1.1e-3)   # the shape of the files of the first run
 SLOW = ON | dict(lr=0.0045, adam_lr=0.9e-3)
+LOW = ON | dict(lr=0.003, adam_lr=0.65e-3)   # at the higher rates facts and intents are forgotten as fast as they are read
+_LINE = dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, blur=0.45)
 
 # `flat`: the share of the tokens after which the rate falls, if not four fifths. `vocabulary`: the file of models/ whose vocabulary is used; else one of `vocab` entries is made from `sample` records
 PLANS = {
@@ -91,6 +102,14 @@ PLANS = {
         "clarke-1.0": _model(62, 6, 8_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **ON),
         "hal-1.0": _model(63, 8, 8_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.5, focus=HARD, **ON),
     }),
+    # Three files from one line. The trunk is read at one rate and grows on the way: from six layers tycho comes by a fall of the rate, from eight
+    # clarke and, with more tokens, hal (--start NAME=FOLDER of the run before: its weights of 32 bits). What has been read is read for all.
+    "trunk": _LINE | dict(legs=12, flat=0.99, mix=TRUNK, models={"clarke-1.0": _model(72, 6, 6_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **ON)}),
+    "trunk-8": _LINE | dict(legs=8, flat=0.99, mix=TALKING, models={"clarke-1.0": _model(73, 8, 4_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=HARD, **LOW)}),
+    "fall": _LINE | dict(legs=4, flat=0.05, mix=FALL, models={"tycho-1.0": _model(74, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **SLOW)}),
+    "talk-on": _LINE | dict(legs=4, flat=0.05, mix=TALK_ON, models={"tycho-1.0": _model(77, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **LOW)}),
+    "fall-seeing": _LINE | dict(legs=4, flat=0.05, mix=TALKING, models={"clarke-1.0": _model(75, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **LOW)}),
+    "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOW)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

@@ -6,7 +6,7 @@ import { startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
-const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
+const server = await startMonolith({ env: { MONOLITH_MODELS: JSON.stringify({ 'clarke-1.0': { vision: null, image_input: 'note' } }), MONOLITH_IMAGES_MAX_BYTES: '100KiB' } });
 t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 
@@ -27,18 +27,23 @@ t.test('a model that takes images, if only as a note, answers', async (t) => {
   t.ok(one.usage!.prompt_tokens > without, 'the image is in the prompt');
 });
 
-t.test('an embedded model sees what its tower was taught', async (t) => {
+t.test('the embedded models that have a tower see what it was taught', async (t) => {
+  const seeing = await startMonolith();
+  t.teardown(() => seeing.stop());
+  const other = new OpenAI({ baseURL: `${seeing.url}/v1`, apiKey: seeing.key, maxRetries: 0 });
   const shapes: [string, RegExp][] = [
     ['<circle cx="48" cy="48" r="28" fill="#dc2828"/>', /red circle/],
     ['<rect x="24" y="24" width="48" height="48" fill="#2850dc"/>', /blue square/],
   ];
   for (const [shape, seen] of shapes) {
     const picture = await sharp(Buffer.from(`<svg width="96" height="96"><rect width="96" height="96" fill="white"/>${shape}</svg>`)).png().toBuffer();
-    const answer = await client.chat.completions.create({
-      model: 'hal-1.0', temperature: 0, max_tokens: 30,
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'What is in this picture?' }, { type: 'image_url', image_url: { url: dataUrl(picture) } }] }],
-    });
-    t.match(answer.choices[0]!.message.content, seen);
+    for (const model of ['hal-1.0', 'clarke-1.0']) {
+      const answer = await other.chat.completions.create({
+        model, temperature: 0, max_tokens: 30,
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'What is in this picture?' }, { type: 'image_url', image_url: { url: dataUrl(picture) } }] }],
+      });
+      t.match(answer.choices[0]!.message.content, seen, model);
+    }
   }
 });
 

@@ -6,12 +6,13 @@ from .phrases import hasty, noisy, pick, sentence, weighted
 from .record import answer, record, user
 from .requests import request, sum_of_two
 from .unknown import ANSWERS, question
+from .wordplay import wordplay
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
 # asked most by people who try a model: greetings, who it is, what it can do, small words and goodbyes
-_OFTEN = dict.fromkeys(("hello", "how are you", "what's up", "who are you", "your name", "what can you do", "help", "thanks", "bye"), 6)
-_OFTEN |= dict.fromkeys(("good morning", "good evening", "are you there", "nice to meet you", "i am new", "are you human", "are you a bot", "who made you", "are you chatgpt", "which model", "how to use", "cannot do", "good night", "ok", "thanks bye"), 4)
-_OFTEN |= dict.fromkeys(("good afternoon", "i am fine", "i am back", "your age", "where are you", "how trained", "size", "smart", "feelings", "languages you speak", "internet", "can you code", "can you math", "can you write", "nice", "no", "yes", "bored", "sad", "weather", "time", "date", "news", "test", "only signs", "nonsense", "what do you mean", "just a topic"), 2.5)
+_OFTEN = dict.fromkeys(("who are you", "your name", "help", "thanks"), 6) | {"hello": 14, "how are you": 9, "what's up": 8, "what can you do": 8, "bye": 8}
+_OFTEN |= dict.fromkeys(("good morning", "good evening", "are you there", "nice to meet you", "i am new", "are you human", "are you a bot", "who made you", "are you chatgpt", "which model", "how to use", "cannot do", "good night", "ok", "thanks bye", "i am fine"), 4)
+_OFTEN |= dict.fromkeys(("good afternoon", "i am back", "your age", "where are you", "how trained", "size", "smart", "feelings", "languages you speak", "internet", "can you code", "can you math", "can you write", "nice", "no", "yes", "bored", "sad", "weather", "time", "date", "news", "test", "only signs", "nonsense", "what do you mean", "just a topic"), 2.5)
 _NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
 assert _OFTEN.keys() <= INTENTS.keys()
 # these follow something; as a first turn they come too, but less often
@@ -124,13 +125,13 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.40:
+    if style < 0.50:
         return intent(r, me)
-    if style < 0.66:
+    if style < 0.72:
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:
-        return request(r)
+        return wordplay(r) if r.random() < 0.2 else request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 
 

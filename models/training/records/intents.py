@@ -1,4 +1,5 @@
 """What people say first, by intent: wordings (see phrases.pick) and answers. {me} is the name of the model."""
+from .wordings import MORE, NEW
 
 # name: (wordings, answers). An answer names what was asked for, says what is so of a small program, and invents nothing.
 SMALL = "I am {me}, a small language model"
@@ -192,8 +193,11 @@ INTENTS = {
     "user fact": (["i [like|love|hate|enjoy] [cats|dogs|pizza|music|football|books|summer|winter|coffee|tea|chocolate|movies|games|cooking|dancing|travelling|my job|school|running|painting|rain|snow|the sea|cheese]", "i have [a dog|a cat|two cats|a brother|two sisters|three kids|a new car|a garden|a big family|a bike|a boat|a horse|a piano]", "i [am|was] [at work|at home|in the office|on holiday|at school|in the kitchen|on the train|in bed|outside]", "i [went to the zoo|saw a movie|made a cake|read a book|bought a car|played football|cooked dinner|went for a walk] [today|yesterday|last week]"], ["That sounds nice! Tell me more.", "That is nice. Thank you for telling me."]),
 }
 
+INTENTS = {name: (asks + MORE.get(name, []), answers) for name, (asks, answers) in INTENTS.items()} | NEW
+assert MORE.keys() <= INTENTS.keys()
+
 # Of a model that sees (the shapes, numbers and words of vision/pictures.py), where it answers otherwise.
-SEERS = {"hal-1.0"}
+SEERS = {"clarke-1.0", "hal-1.0"}
 SEEN = {
     "cannot do": ["I am a small model and make mistakes. I cannot use the internet, understand photos or write long texts.", "I know little and I can be wrong. Please check what I say."],
     "look at picture": ["I see no picture here. Send me a simple one: I know shapes, numbers and short words.", "I see only simple pictures: shapes, numbers and short words. I see none here yet."],

@@ -95,7 +95,7 @@ def shortened(r, text):
 
 
 def noisy(r, text, prefix=True):
-    """As typed in a hurry: 40 percent in lower case, 30 without the mark at the end, 8 with a slip, 6 with short forms, 20 with something in front."""
+    """As typed in a hurry: 40 percent in lower case, 30 without the mark at the end, 12 with a slip, 7 with short forms, 20 with something in front."""
     if prefix and r.random() < 0.2:
         text = prefixed(r, text)
     style = r.random()
@@ -110,9 +110,9 @@ def noisy(r, text, prefix=True):
         text = text.rstrip("?.!") + r.choice(["??", "!!", "...", " ?", "!", "?!"])
     if r.random() < 0.1:
         text = text.replace("'", "")
-    if r.random() < 0.08:
-        text = slip(r, text)
-    if r.random() < 0.06:
+    if r.random() < 0.12:
+        text = slip(r, text) if r.random() < 0.7 else hasty(r, text)
+    if r.random() < 0.07:
         text = shortened(r, text)
     return text
 
@@ -124,8 +124,11 @@ SYSTEM_PROMPTS = sorted(wordings("You are a [helpful|friendly|kind|polite|useful
                          | {"Assistant", "You are helpful.", "The user writes in English.", "You are talking to a new user.", "Be concise.", "Answer as well as you can.", "Write in plain English.", "You are a support assistant."})
 
 
-def with_system(r, record, chance=0.25):
+USUAL = "You are a helpful assistant."   # what most programs send
+
+
+def with_system(r, record, chance=0.28):
     """A neutral system prompt before a record that has none and whose answer none decides."""
     if record["messages"][0]["role"] != "system" and record["kind"] not in ("system", "story_text") and r.random() < chance:
-        record["messages"].insert(0, {"role": "system", "content": r.choice(SYSTEM_PROMPTS)})
+        record["messages"].insert(0, {"role": "system", "content": USUAL if r.random() < 0.2 else r.choice(SYSTEM_PROMPTS)})
     return record

@@ -304,17 +304,26 @@ def spelled(word):
     return "-".join(word.upper())
 
 
-FIRST_WORDS = "cat dog house apple banana hello tree book water sun moon star car bird fish bread school friend cheese happy orange table window garden mouse summer world light music coffee name love".split()
+FIRST_WORDS = ("cat dog house apple banana hello tree book water sun moon star car bird fish bread school friend cheese happy orange table window garden mouse summer world light music coffee name love "
+               "computer elephant strawberry flower pizza tea lemon horse lion tiger rabbit mother father sister brother baby boy girl red blue green yellow black white one two three four five six seven eight nine ten big small good bad day night winter rain snow "
+               "sky sea river mountain chair door bed lamp pen paper letter word phone train bus plane ship ball game king queen robot science beautiful chocolate butterfly monkey orange kitchen bottle doctor teacher city street welcome because people").split()
 
 
 def word_of(r):
-    return r.choice(FIRST_WORDS) if r.random() < 0.35 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
+    return r.choice(FIRST_WORDS) if r.random() < 0.65 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
 
 
 def spell(r):
     word = word_of(r) if r.random() < 0.9 else made_up(r)
     ask = r.choice(["spell {}", "how do you spell {}?", "spell the word {}", "can you spell {}?", "how is {} spelled?", "please spell {}", "spelling of {}", "spell out {}", "what is the spelling of {}?", "spell '{}'", "spell \"{}\""])
     return _around(r, ask, word), spelled(word)
+
+
+def spell_many(r):
+    """Several words at once: of each letter there is something to learn, and the question is read once."""
+    words = [word_of(r) for _ in range(r.randint(2, 7))]
+    ask = r.choice(["spell these words: {}", "spell {}", "how do you spell {}?", "spell the words {}", "please spell: {}", "spell each word: {}", "can you spell {}?", "the letters of {}?", "spell out: {}"])
+    return _around(r, ask, ", ".join(words) if r.random() < 0.6 else listed(words)), ", ".join(f"{word}: {spelled(word)}" for word in words)
 
 
 def letters(r):
@@ -327,7 +336,7 @@ def letters(r):
     if which == 2:
         return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{spelled(word)}: the last letter of {word} is {word[-1].upper()}."
     if which == 3:
-        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.4 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
+        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.65 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
         return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
     letter = chr(ord("a") + r.randrange(25))
     up = r.random() < 0.5
@@ -462,7 +471,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 3), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 12), (letters, 18), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 5), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 16), (spell_many, 16), (letters, 18), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 
@@ -475,6 +484,6 @@ def request(r):
         ask = noisy(r, ask, prefix=True)
     elif make not in (finish,) and r.random() < 0.3:
         ask = ask.rstrip("?.") if ask[-1:] in "?." and make is not rewrite else ask
-    if make not in FREE and make is not rewrite and make is not spell and r.random() < 0.3:
+    if make not in FREE and make is not rewrite and make not in (spell, spell_many) and r.random() < 0.3:
         ask = ask[0].lower() + ask[1:]
     return ask, answer

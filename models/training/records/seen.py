@@ -105,10 +105,12 @@ def turned(said):
 def make(r, kind=None):
     """A question about a picture, with one turn more at times."""
     scene = pictures.scene(r, kind or r.choices(list(KINDS), KINDS.values())[0])
-    question, said, _ = asked(r, scene)
+    question, said, what = asked(r, scene)
+    if scene.kind == "places" and what == "open" and r.random() < 0.6:   # the one that is asked for has to be found first: the harder question
+        question, said, what = _places(r, scene)
     first = user(noisy(r, question)) | {"picture": captions.rows(scene), "scene": scene, "picture_first": r.random() < 0.5}
     messages = [first, answer(said)]
-    if r.random() < 0.2:
+    if r.random() < (0.35 if scene.kind == "places" else 0.2):
         question, said, _ = asked(r, scene)
         messages += [user(noisy(r, question, prefix=False)), answer(said)]
     return record("picture", *messages, check="exact")
