@@ -27,6 +27,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int kCollapse = 25;   // MADV_COLLAPSE, which older headers lack
+constexpr int kMostRefused = 8;
 
 // AddressSanitizer knows what lies behind memory of the heap, and nothing of mappings, which lie side by side: with it each has so much
 // behind its last byte that nobody may touch.
@@ -92,8 +93,12 @@ Result<Mapping> Mapping::create(size_t bytes) {
 
 size_t Mapping::gather(std::chrono::steady_clock::time_point until) const {
   size_t gathered = 0;
-  for (size_t at = 0; at + kHugePage <= size_ && std::chrono::steady_clock::now() < until; at += kHugePage)
-    if (madvise(data_ + at, kHugePage, kCollapse) == 0) gathered += kHugePage;
+  int refused = 0;   // in a row: each costs milliseconds, in which the system looks through all of its memory
+  for (size_t at = 0; at + kHugePage <= size_ && refused < kMostRefused && std::chrono::steady_clock::now() < until; at += kHugePage) {
+    const bool huge = madvise(data_ + at, kHugePage, kCollapse) == 0;
+    refused = huge ? 0 : refused + 1;
+    gathered += huge ? kHugePage : 0;
+  }
   return gathered;
 }
 
