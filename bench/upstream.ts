@@ -30,6 +30,8 @@ const USAGE = `npm run bench -- upstream [options]
 
 const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
+/** Each way, before anything is counted: a server that has just started compiles while it answers. */
+const WARM_S = 4;
 
 interface Target { port: number; key: string | null; model: string }
 
@@ -55,7 +57,7 @@ export async function upstreamBenchCommand(args: string[]): Promise<void> {
 async function latencies(rate: number, seconds: number, rounds: number, flags: readonly string[]): Promise<object> {
   return withServers(0, 0, flags, async (direct, through, server, standIn) => {
     const ways = [new Driver(direct), new Driver(through)] as const;
-    for (const way of ways) await way.drive(rate, 1);
+    for (const way of ways) await way.drive(rate, WARM_S);
     await toldBy(server);
     const cpu: number[] = [], told: LoopTold[] = [], waits: Waits[] = [];
     const times: [number[][], number[][]] = [[], []];

@@ -26,12 +26,17 @@ export class ReadingBudget {
     return this.#taken;
   }
 
+  /** Organizations something is remembered of. */
+  get organizations(): number {
+    return this.#perOrganization.size;
+  }
+
   /** One body about to be read. */
   open(organizationId: string): Reading {
     return new Reading(this, organizationId);
   }
 
-  /** False if there is no room; nothing is taken then. Negative gives back. */
+  /** For Reading. False if there is no room; nothing is taken then. Negative gives back. */
   take(organizationId: string, bytes: number): boolean {
     const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
     if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;

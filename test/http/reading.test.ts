@@ -28,6 +28,20 @@ t.test('the budget: a half for one organization, all of it for all', async (t) =
   t.ok(new ReadingBudget(1, 100).open('org_a').add(200), 'one body and what it decompresses to always fit');
 });
 
+t.test('who holds nothing is forgotten once there are many, and whoever holds something never', async (t) => {
+  const budget = new ReadingBudget(1e6, 100);
+  budget.open('org_holds').add(100);
+  for (let number = 0; number < 5_000; number++) {
+    const reading = budget.open(`org_${number}`);
+    reading.add(1);
+    reading.release();
+  }
+  t.ok(budget.organizations <= 1_025, `${budget.organizations} are known`);
+  t.equal(budget.taken, 100);
+  t.ok(budget.open('org_holds').add(499_900));
+  t.notOk(budget.open('org_holds').add(1), 'more than its half');
+});
+
 t.test('large bodies: one per turn of the event loop, in order, whatever one of them does', async (t) => {
   const turns = new ParseTurns();
   const done: string[] = [];

@@ -43,7 +43,7 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'a window longer than the context is summarised in pieces': TRUNCATION, 'a client that leaves': GAUGES, 'input_tokens counts what a response would': COUNT,
   },
   'responses-socket': { 'a turn that only prepares': CACHE, 'limits count when a turn starts': GAUGES },
-  agents: { 'of the messages kind: HEAD first, a nonce in the system prompt, a system message last, results in another order': CACHE },
+  agents: {},
   'responses-create-failures': {
     'waiting too long after a keep-alive: a response that failed, as events': QUEUE,
     'waiting too long in the background: the response says that it was shed': QUEUE,
