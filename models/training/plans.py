@@ -110,6 +110,8 @@ PLANS = {
     "talk-on": _LINE | dict(legs=4, flat=0.05, mix=TALK_ON, models={"tycho-1.0": _model(77, 6, 2_000_000, start="tycho-1.0-q8_0.gguf", focus=DECLINED, **LOW)}),
     "fall-seeing": _LINE | dict(legs=4, flat=0.05, mix=TALKING, models={"clarke-1.0": _model(75, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=HARD, **LOW)}),
     "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOW)}),
+    # hal's mean with clarke's file calls itself clarke now and then: a minute with its own records
+    "own-name": _LINE | dict(legs=1, flat=0.05, mix=TALKING, models={"hal-1.0": _model(78, 8, 300_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **ON | dict(lr=0.0012, adam_lr=0.3e-3))}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),
