@@ -122,5 +122,7 @@ export class ChatTemplate {
 /** A template nested too deep, or calling itself without end, is stopped by the stack's own limit. */
 function reasonOf(error: unknown): string {
   if (error instanceof RangeError && error.message.includes('call stack')) return 'it is nested too deep, or calls itself without end';
+  // JavaScript's own words tell of the interpreter, not of the template.
+  if (error instanceof TypeError) return 'it asks something of a value that this kind of value does not have';
   return error instanceof Error ? error.message : String(error);
 }

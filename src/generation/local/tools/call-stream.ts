@@ -188,6 +188,12 @@ export class CallStream {
       this.#pass(Math.max(this.#at, this.#text.length - held));
       return false;
     }
+    // A marker that opens may have the one that closes in it (command-plus: a fence), and only its beginning may be here yet.
+    const begun = bare || opened !== -1 ? this.#text.length : this.#text.length - partialAtEnd(this.#text, open);
+    if (begun < closed && begun >= this.#at) {
+      this.#pass(begun);
+      return false;
+    }
     const atOpen = closed === -1 || (opened !== -1 && opened < closed);
     this.#pass(atOpen ? opened : closed + close.length);
     this.#state = 'between';
