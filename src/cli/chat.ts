@@ -144,6 +144,9 @@ async function converse(peer: Peer, first: string, models: readonly Listed[], op
     answering?.abort();
     terminal.close();
   });
+  // Input may end while lines of it still wait to be answered.
+  let ended = false;
+  terminal.on('close', () => { ended = true; });
   terminal.setPrompt(bold('> '));
   terminal.prompt();
   for await (const line of terminal as Interface & AsyncIterable<string>) {
@@ -166,7 +169,7 @@ async function converse(peer: Peer, first: string, models: readonly Listed[], op
       else history.push({ role: 'assistant', content: answer });
     }
     if (stop.aborted) break;
-    terminal.prompt();
+    if (!ended) terminal.prompt();
   }
   terminal.close();
 }

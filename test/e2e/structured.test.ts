@@ -120,7 +120,7 @@ t.test('forced calls always parse and validate', async (t) => {
 const shape = closed({ name: { type: 'string', maxLength: 16 }, age: { type: 'integer', minimum: 0, maximum: 130 } });
 const FORMATS: Record<string, { format: object; holds(text: string): boolean }> = {
   text: { format: {}, holds: () => true },
-  json_object: { format: { response_format: { type: 'json_object' } }, holds: (text) => /^\{/.test(text) && typeof JSON.parse(text) === 'object' },
+  json_object: { format: { response_format: { type: 'json_object' } }, holds: (text) => /^\s*\{/.test(text) && typeof JSON.parse(text) === 'object' },
   json_schema: { format: strictFormat(shape), holds: (text) => wrong(ajv.compile(shape), text) === null },
   regex: { format: { response_format: { type: 'regex', pattern: '(yes|no), [a-z]{1,9}( [a-z]{1,9}){0,3}\\.' } }, holds: (text) => /^(yes|no), [a-z]{1,9}( [a-z]{1,9}){0,3}\.$/.test(text) },
   grammar: {

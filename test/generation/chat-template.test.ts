@@ -130,7 +130,8 @@ const TOO_MUCH: [name: string, source: string][] = [
 
 /** What is wrong in another way, and said to be. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
-  ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /calls itself without end/],
+  // The deeper, the more steps a name costs: how deep the stack lets it get, and so which bound is met first, is the compiler's affair.
+  ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /calls itself without end|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
   ['a range of a list', `${nested}{{ range(ns.l) }}`, /range\(\): takes numbers/],
   ['a list raised', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
