@@ -3,7 +3,7 @@
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 
-const STEP_MS = 30_000;
+export const STEP_MS = 30_000;
 const DIGITS = 6;
 /** Steps beside the present one that count: a clock may be that wrong, and people take their time. */
 const SKEW = 1;

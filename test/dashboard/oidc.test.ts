@@ -5,7 +5,7 @@ import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
-import { codeOf } from '../support/one-time-codes.js';
+import { codeOf, roomInStep } from '../support/one-time-codes.js';
 
 t.setTimeout(300_000);     // passwords take their time on a busy machine
 
@@ -74,6 +74,7 @@ t.test('an account is made, and found again', async (t) => {
   t.match(await refusal(again.post('/oidc/unlink')), { status: 422 }, 'it would be lost');
   // Without a password a new session stands for it.
   const { secret } = await again.post<SecondFactorProposal>('/second-factor/begin', {});
+  await roomInStep();
   const { recovery_codes: [code] } = await again.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
   const third = dashboard.client();
   const end3 = await come(third, '?next=/keys');

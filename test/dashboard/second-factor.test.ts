@@ -4,7 +4,7 @@ import type { AuditEntry, ListPage, LoginAnswer, Me, OperatorUser, RecoveryCodes
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
-import { codeOf } from '../support/one-time-codes.js';
+import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { folderDirectory } from '../support/folder-directory.js';
 
 t.setTimeout(300_000);     // passwords take their time on a busy machine
@@ -32,7 +32,7 @@ const restart = async (settings: object): Promise<void> => {
   [operator, user] = [operator, user].map(({ cookie }) => Object.assign(dashboard.client(), { cookie })) as [DashboardClient, DashboardClient];
 };
 
-let secret = '';
+let secret = '', turnedOn = '';
 let recovery: string[] = [];
 
 t.test('turned on by a code of the secret', async (t) => {
@@ -46,7 +46,9 @@ t.test('turned on by a code of the secret', async (t) => {
   t.match(await refusal(user.post('/second-factor/enable', { code: codeOf(secret, 5) })), { status: 401, code: 'invalid_code', param: 'code' });
   t.match(await user.get('/second-factor'), { enabled: false }, 'what is not proved does not count');
   await dashboard.client().login('user@example.com');
-  const answer = await user.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
+  await roomInStep();
+  turnedOn = codeOf(secret, -1);
+  const answer = await user.post<RecoveryCodes>('/second-factor/enable', { code: turnedOn });
   recovery = answer.recovery_codes;
   t.equal(new Set(recovery).size, 10);
   t.match(recovery[0], /^[A-Z2-7]{4}(-[A-Z2-7]{4}){3}$/);
@@ -66,7 +68,7 @@ t.test('a sign-in takes the password and a code', async (t) => {
   t.equal(client.cookie, null, 'the password alone signs nobody in');
   t.match(await refusal(client.post('/login/code', { ticket: 'acc1.nonsense', code: codeOf(secret) })), { status: 400, code: 'invalid_token', param: 'ticket' });
   t.match(await refusal(client.post('/login/code', { ticket, code: '000000' })), { status: 401, code: 'invalid_code', message: /wrong/ });
-  t.match(await refusal(client.post('/login/code', { ticket, code: codeOf(secret, -1) })), { status: 401, code: 'invalid_code', message: /used already/ }, 'the code that turned it on');
+  t.match(await refusal(client.post('/login/code', { ticket, code: turnedOn })), { status: 401, code: 'invalid_code', message: /used already/ }, 'the code that turned it on');
   const code = codeOf(secret, 1);
   const at = await Promise.allSettled([dashboard.client(), dashboard.client()].map((one) => one.post('/login/code', { ticket, code })));
   t.equal(at.filter(({ status }) => status === 'fulfilled').length, 1, 'a code counts once, of two at the same moment too');

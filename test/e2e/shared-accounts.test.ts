@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type { ApiKeyObject, LoginAnswer, Me, RecoveryCodes, SecondFactorProposal, UsageRowObject } from '../../src/wire/dashboard.js';
 import { dashboardClient, PASSWORD, refusal, type DashboardClient } from '../support/dashboard-client.js';
-import { codeOf } from '../support/one-time-codes.js';
+import { codeOf, roomInStep } from '../support/one-time-codes.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { startRedis, withoutRedis } from '../support/redis.js';
@@ -103,6 +103,7 @@ t.test('a sign-in that was begun with one ends with the other', async (t) => {
   const user = dashboardClient(a.url);
   await user.signUp({ email: 'user@example.com' });
   const { secret } = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
+  await roomInStep();
   await user.post<RecoveryCodes>('/second-factor/enable', { code: codeOf(secret, -1) });
   const answer = await dashboardClient(a.url).post<LoginAnswer>('/login', { email: 'user@example.com', password: PASSWORD });
   if (!('second_factor' in answer)) throw new Error('signed in without a code');
