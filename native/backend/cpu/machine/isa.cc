@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <set>
 #include <string>
 #include <thread>
@@ -25,6 +26,7 @@ struct Features {
   bool avx2 = false;          // AVX2, FMA, F16C
   bool avx512 = false;        // F, BW, VL, DQ, VNNI
   bool avx512_bf16 = false;
+  bool zen4 = false;
   bool neon = false;          // the 8-bit dot product; plain vectors every AArch64 processor has
   bool neon_i8mm = false;     // and the 8-bit matrix product
 };
@@ -48,6 +50,15 @@ Features read_features() {
       features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
   if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
     features.avx512_bf16 = a & 1u << 5;
+  // Family and vendor as in AMD's APM, volume 3, CPUID Fn0000_0000 and Fn0000_0001.
+  char vendor[12];
+  if (!__get_cpuid(0, &a, &b, &c, &d)) return features;
+  std::memcpy(vendor, &b, 4);
+  std::memcpy(vendor + 4, &d, 4);
+  std::memcpy(vendor + 8, &c, 4);
+  if (!__get_cpuid(1, &a, &b, &c, &d)) return features;
+  const unsigned base = a >> 8 & 15, family = base == 15 ? base + (a >> 20 & 255) : base;
+  features.zen4 = features.avx512 && family == 0x19 && std::memcmp(vendor, "AuthenticAMD", sizeof vendor) == 0;
 #elif defined(__aarch64__) && defined(__linux__)
   // Bits as in Linux's arch/arm64/include/uapi/asm/hwcap.h, spelled out for older headers. Besides the products
   // the files' flags let the compiler use what ARMv8.2 is: CRC32, atomics, rounding multiplications.
@@ -118,6 +129,7 @@ bool cpu_has(CpuIsa isa) {
 }
 
 bool cpu_has_avx512_bf16() { return features().avx512_bf16; }
+bool cpu_is_zen4() { return features().zen4; }
 
 std::vector<CpuIsa> available_cpu_isas() {
   std::vector<CpuIsa> available;

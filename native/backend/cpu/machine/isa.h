@@ -13,6 +13,8 @@ namespace monolith {
 bool cpu_has(CpuIsa isa);
 // True if vdpbf16ps may run here (CPUID leaf 7.1, EAX bit 5), in addition to CpuIsa::kAvx512.
 bool cpu_has_avx512_bf16();
+// True on an AMD processor of family 19h that has AVX-512: a Zen 4.
+bool cpu_is_zen4();
 
 // "auto" or empty: the best available. Errors: kInvalidArgument, names what there is.
 Result<CpuIsa> choose_cpu_isa(std::string_view name);

@@ -14,17 +14,15 @@ inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 
 // The weights usually come from memory. The processor's own prefetcher follows the loads, and the more work
 // there is per line, the fewer loads are in flight to lead it: left to itself, a row of Q4_K streams at half
-// the rate of BF16. So lines are asked for kNear bytes ahead into the L1 cache, which runs on into the next strip,
-// and, where kFar is not 0, into the L2 cache before. Distances were measured on Zen 5 (two cores, one row, weights in
-// memory, medians of 13 interleaved passes, GB/s; 16384 and 2048, best on Zen 4 -> 8192 and 4096 -> none and 4096):
-// Q8_0 64 -> 71 -> 76, Q4_0 60 -> 63 -> 66, Q4_K 59 -> 63 -> 63; where other tenants leave 45 GB/s of 76, the same
-// order. Weights that are in a cache already lose nothing that can be measured.
-template <int kBytes, int kFar, int kNear>
-[[gnu::always_inline]] inline void stream(const std::byte* from) {
-  UNROLL for (int byte = 0; byte < kBytes; byte += 64) {
-    if constexpr (kFar > 0) _mm_prefetch(reinterpret_cast<const char*>(from + kFar + byte), _MM_HINT_T1);
-    _mm_prefetch(reinterpret_cast<const char*>(from + kNear + byte), _MM_HINT_T0);
-  }
+// the rate of BF16. So lines are asked for `near` bytes ahead into the L1 cache, which runs on into the next strip,
+// and, where `far` is not 0, into the L2 cache before. Weights that are in a cache already lose nothing that can be measured.
+template <int kBytes>
+[[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
+  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(from + ahead.near + byte), _MM_HINT_T0);
+  if (ahead.far == 0) return;
+  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(from + ahead.far + byte), _MM_HINT_T1);
 }
 
 // Scales and minima are small: their lines are asked for a whole strip ahead, as the first ones of each strip

@@ -33,6 +33,13 @@ struct StripTile {
 };
 using StripKernel = void (*)(const StripTile& tile);
 
+// How many bytes before their use weights are asked for: into the L2 cache, 0 where that does not help, and into the L1 cache.
+struct StreamDistances {
+  int64_t far, near;
+};
+// Of this processor.
+extern const StreamDistances kStreamDistances;
+
 // Packs one row of `cols` floats; its line i goes to out + i * line_stride. The rest of the last line is zero.
 // kInt8 wants whole blocks of 32.
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);

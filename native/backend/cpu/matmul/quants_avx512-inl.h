@@ -163,6 +163,7 @@ void quantized(const StripTile& tile) {
   const std::byte* at = tile.strip;
   const std::byte *d = tile.strip + tile.layout->d, *d_min = tile.strip + tile.layout->d_min;
   const std::byte* ahead = tile.ahead;
+  const StreamDistances stream_ahead = kStreamDistances;
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
   __m512 acc[S * M];
   EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
@@ -182,7 +183,7 @@ void quantized(const StripTile& tile) {
     const std::byte *number = at + record.scales, *minimum = at + minima;
     for (int block = 0; block < blocks; ++block) {
       if constexpr (S == 1) {
-        stream<block_bytes, 0, 4096>(line);
+        stream<block_bytes>(line, stream_ahead);
       } else {
         for (int i = 0; i < tile.ahead_lines; ++i, ahead += kLineBytes)
           _mm_prefetch(reinterpret_cast<const char*>(ahead), _MM_HINT_T1);

@@ -27,9 +27,11 @@ TEST(isa_agrees_with_the_operating_system) {
   const std::string key = "flags";
 #endif
   std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string line, flags;
-  while (flags.empty() && std::getline(cpuinfo, line))
+  std::string line, flags, maker;
+  while (flags.empty() && std::getline(cpuinfo, line)) {
     if (line.rfind(key, 0) == 0) flags = line + " ";
+    if (line.rfind("vendor_id", 0) == 0 || line.rfind("cpu family", 0) == 0) maker += line.substr(line.find(':') + 1);
+  }
   if (flags.empty()) return check::skip("no " + key + " in /proc/cpuinfo");
   const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
   const bool avx2 = has("avx2") && has("fma") && has("f16c");
@@ -37,6 +39,7 @@ TEST(isa_agrees_with_the_operating_system) {
   CHECK_EQ(cpu_has(CpuIsa::kAvx2), avx2);
   CHECK_EQ(cpu_has(CpuIsa::kAvx512), avx512);
   CHECK_EQ(cpu_has_avx512_bf16(), avx512 && has("avx512_bf16"));
+  CHECK_EQ(cpu_is_zen4(), avx512 && maker == " AuthenticAMD 25");
   const bool neon = has("asimddp") && has("atomics") && has("asimdrdm") && has("crc32");
   CHECK_EQ(cpu_has(CpuIsa::kNeon), neon);
   CHECK_EQ(cpu_has(CpuIsa::kNeonI8mm), neon && has("i8mm"));
