@@ -8,7 +8,7 @@
 namespace monolith {
 
 // Bytes per second that `threads` threads reach together when each reads its own part of a buffer of
-// `bytes` once, front to back, adding up what it reads; the best of `repeats` passes. Allocates the
+// `bytes` once, in two or four places at once, adding up what it reads; the best of `repeats` passes of both ways. Allocates the
 // buffer (huge pages where the system grants them) and frees it. Errors: kInvalidArgument, kOutOfMemory.
 Result<double> read_bandwidth(int threads, size_t bytes, int repeats);
 
