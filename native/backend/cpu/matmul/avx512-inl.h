@@ -25,6 +25,9 @@ template <int kBytes>
     _mm_prefetch(reinterpret_cast<const char*>(from + ahead.far + byte), _MM_HINT_T1);
 }
 
+// Floats do so little work per line that more than this gains nothing, on either.
+inline constexpr StreamDistances kFloatsAhead{0, 4096};
+
 // Scales and minima are small: their lines are asked for a whole strip ahead, as the first ones of each strip
 // would otherwise come too late. Into L2: in L1 they would be gone again by then.
 template <int kBytes>

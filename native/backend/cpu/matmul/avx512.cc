@@ -77,13 +77,12 @@ template <typename Weights, int M>
 void floats(const StripTile& tile) {
   const std::byte* w = tile.strip;
   const float* x = reinterpret_cast<const float*>(tile.lines);
-  const StreamDistances ahead = kStreamDistances;
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
   const int64_t lines = (tile.layout->cols + 15) / 16;
   for (int64_t line = 0; line < lines; ++line, x += 16 * M) {
     for (int k = 0; k < 16; k += 2, w += Weights::kPairBytes) {
-      stream<Weights::kPairBytes>(w, ahead);
+      stream<Weights::kPairBytes>(w, kFloatsAhead);
       const __m512 w0 = Weights::even(w), w1 = Weights::odd(w);
       EACH_ROW(r) even[r] = _mm512_fmadd_ps(w0, _mm512_set1_ps(x[16 * r + k]), even[r]);
       EACH_ROW(r) odd[r] = _mm512_fmadd_ps(w1, _mm512_set1_ps(x[16 * r + k + 1]), odd[r]);
@@ -97,17 +96,16 @@ template <int M>
 void f8(const StripTile& tile) {
   const std::byte* w = tile.strip;
   const float* x = reinterpret_cast<const float*>(tile.lines);
-  const StreamDistances ahead = kStreamDistances;
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
   const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));   // all but what the sign was copied to
   for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
     const __m512 scale = _mm512_loadu_ps(w);
-    stream<64>(w, ahead);
+    stream<64>(w, kFloatsAhead);
     w += kF8ScaleBytes;
     for (int line = 0; line < kF8Record / 16; ++line, x += 16 * M) {
       for (int k = 0; k < 16; k += 2, w += 32) {
-        if (k % 4 == 0) stream<64>(w, ahead);
+        if (k % 4 == 0) stream<64>(w, kFloatsAhead);
         const __m512i codes = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
         const __m512i halves = _mm512_and_si512(_mm512_slli_epi16(codes, 7), bits);
         const __m512 w0 = _mm512_mul_ps(_mm512_cvtph_ps(_mm512_castsi512_si256(halves)), scale);

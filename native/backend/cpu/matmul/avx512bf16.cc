@@ -38,13 +38,12 @@ template <int M>
 void bf16(const StripTile& tile) {
   const std::byte* w = tile.strip;
   const uint16_t* x = reinterpret_cast<const uint16_t*>(tile.lines);
-  const StreamDistances ahead = kStreamDistances;
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
   const int64_t lines = (tile.layout->cols + 31) / 32;
   for (int64_t line = 0; line < lines; ++line, x += 32 * M) {
     for (int k = 0; k < 32; k += 4, w += 128) {
-      stream<128>(w, ahead);
+      stream<128>(w, kFloatsAhead);
       const __m512i w0 = _mm512_loadu_si512(w), w1 = _mm512_loadu_si512(w + 64);
       EACH_ROW(r) dot2_broadcast(even[r], w0, x + 32 * r + k);
       EACH_ROW(r) dot2_broadcast(odd[r], w1, x + 32 * r + k + 2);

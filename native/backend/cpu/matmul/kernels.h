@@ -33,11 +33,11 @@ struct StripTile {
 };
 using StripKernel = void (*)(const StripTile& tile);
 
-// How many bytes before their use weights are asked for: into the L2 cache, 0 where that does not help, and into the L1 cache.
+// How many bytes before their use weights are asked for: into the L2 cache (0: not), and into the L1 cache.
 struct StreamDistances {
   int64_t far, near;
 };
-// Of this processor.
+// Of quantized weights on this processor.
 extern const StreamDistances kStreamDistances;
 
 // Packs one row of `cols` floats; its line i goes to out + i * line_stride. The rest of the last line is zero.

@@ -172,7 +172,8 @@ struct Product {
 // (0, 4096): Q8_0 64, 71, 76; Q4_0 60, 63, 66; Q4_K 59, 63, 63; where other tenants leave 45 GB/s of 76, the same order. Zen 4,
 // medians of 9 or 10 rounds in turn, (8192, 2048) against (0, 4096) at rows of 768, 2048 and 4096 columns: Q4_K 1.04, 1.18 and 1.11
 // times at a read loop of 30 GB/s, and of 2048 columns 1.44 times where other tenants leave 24; Q6_K 1.04, 1.07 and 1.26, Q8_0 1.13, 1.06
-// and 1.34 at 19. (16384, 2048) is no better, (8192, 8192) no better than (0, 4096).
+// and 1.34 at 19. (16384, 2048) is no better, (8192, 8192) no better than (0, 4096);
+// BF16 0.96 to 0.99.
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 
 const MatmulKernels& matmul_kernels(CpuIsa isa) {
