@@ -115,7 +115,10 @@ class Tile {
     const int64_t padded_dim = round_up_to_lanes(key_dim);
     float* packed = memory;
     float* rows = packed + kTileQueries * packed_query_floats(key_dim);
-    float* scores = rows + (layer.latents ? latent_scratch_floats(key_dim) : 0);
+    // 8-bit latents are made whole numbers of 16 bits, tile by tile.
+    const bool as_whole_numbers = layer.whole_numbers || (layer.latents && a.type == KvType::kQ8_0);
+    const int64_t key_stride = layer.latents ? layer.value_stride : layer.key_stride;
+    float* scores = rows + (layer.latents || as_whole_numbers ? latent_scratch_floats(key_dim) : 0);
     states_ = scores + kTileQueries * kScoreStride;
     next_ = states_ + kTileQueries * a.state_floats();
     const int n =
@@ -128,13 +131,13 @@ class Tile {
     for (int i = 0; i < n; ++i) {
       const float* from = a.query(segment, kv_head, first_query + i);
       const float scale = a.scale(position(i));
-      if (layer.latents && a.type != KvType::kF32) {
+      if (as_whole_numbers) {
         auto* const numbers = reinterpret_cast<int16_t*>(packed);
         const int n_blocks = latent_blocks(key_dim);
-        float* const steps = reinterpret_cast<float*>(numbers + kTileQueries * layer.value_stride) + i * n_blocks;
+        float* const steps = reinterpret_cast<float*>(numbers + kTileQueries * key_stride) + i * n_blocks;
         for (int b = 0; b < n_blocks; ++b) {
           const int first = b * kLatentBlock, count = std::min(kLatentBlock, key_dim - first);
-          steps[b] = scale * a.kernels.pack_latents(from + first, count, kMostLatentQuery, numbers + i * layer.value_stride + first);
+          steps[b] = scale * a.kernels.pack_latents(from + first, count, kMostLatentQuery, numbers + i * key_stride + first);
         }
       } else if (layer.latents) {
         float* to = packed + i * padded_dim;
@@ -165,7 +168,8 @@ class Tile {
              .type = a.type,
              .soft_cap = a.params.soft_cap,
              .scores = scores,
-             .rows = layer.latents ? rows : nullptr};
+             .rows = layer.latents || as_whole_numbers ? rows : nullptr,
+             .key_stride = as_whole_numbers ? key_stride : 0};
   }
 
   // All spans in order, and the result.

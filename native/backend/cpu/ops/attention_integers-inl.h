@@ -1,10 +1,11 @@
-// Attention over a span of latents in whole numbers: of 16 bits as pages keep them (KvType::kF16), or made of 8-bit ones
-// for each tile. Compiled once per instruction set, inside an unnamed namespace, after ops/attention-inl.h.
+// Attention over a span in whole numbers: over latents and the keys and values of wide heads, of 16 bits as pages keep them
+// (KvType::kF16), or over latents made of 8-bit ones for each tile. Compiled once per instruction set, inside an unnamed namespace, after ops/attention-inl.h.
 //
-// Order of arithmetic, for each query alone. Latents and queries count by a step for each kLatentBlock of a row's
+// Order of arithmetic, for each query alone. Rows and queries count by a step for each kLatentBlock of a row's
 // dimensions; sums of products of whole numbers are exact, so they know no order:
 //   score     per block and lane (dimensions 2i and 2i + 1 of every 32 are lane i) the exact sum of products, then
-//             fma(sum, query's step * latent's step, lane), blocks ascending; the 16 lanes folded as sum_of_lanes() does
+//             fma(sum, query's step * row's step, lane), blocks ascending; the 16 lanes folded as sum_of_lanes() does. Rows of
+//             one block: the lanes' exact sums folded first, and then times the steps' product
 //   softmax   as in ops/attention-inl.h
 //   values    per block, and half of the span, the weights times the steps of their rows become whole numbers of one step,
 //             the least that keeps their sum and each of them in bounds (kernels.h); per dimension the exact sum of
@@ -58,9 +59,9 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
   }
 }
 
-// The span's pages as 16-bit numbers, with the steps of each, [block][kPageTokens].
+// The span's values as 16-bit numbers, with the steps of each page, [block][kPageTokens].
 constexpr int kSpanPages = kAttentionSpan / kPageTokens;
-struct LatentSpan {
+struct RowSpan {
   const int16_t* rows[kSpanPages];
   const float* steps[kSpanPages];
 };
@@ -87,10 +88,10 @@ inline void sums_of_lanes(const Vec (&x)[N], float* to) {
     to[i] = sum_of_lanes(x[i]);
 }
 
-// Of Queries queries, from `i` on, and kPairRows rows of a page.
-template <int Queries>
-inline void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors, float* scores) {
-  const int64_t stride = tile.value_stride, factor_stride = int64_t{latent_blocks(tile.key_dim)} * kPageTokens;
+// Of Queries queries, from `i` on, and kPairRows rows of a page. Of rows of one block still without the steps.
+template <int Queries, bool OneBlock>
+[[gnu::noinline]] void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors, float* scores) {
+  const int64_t stride = tile.key_stride, factor_stride = int64_t{latent_blocks(tile.key_dim)} * kPageTokens;
   const int16_t* const q = reinterpret_cast<const int16_t*>(tile.q) + i * stride;
   Vec lanes[Queries][kPairRows];
   MONOLITH_UNROLL
@@ -126,7 +127,8 @@ inline void score_rows(const AttentionTile& tile, int i, const int16_t* rows, co
     for (int j = 0; j < Queries; ++j) {
       MONOLITH_UNROLL
       for (int r = 0; r < kPairRows; ++r)
-        lanes[j][r] = fma(to_floats(sums[j][r]), splat(factors[j * factor_stride + r]), lanes[j][r]);
+        lanes[j][r] = OneBlock ? to_floats(sums[j][r])
+                               : fma(to_floats(sums[j][r]), splat(factors[j * factor_stride + r]), lanes[j][r]);
     }
   }
   MONOLITH_UNROLL
@@ -145,27 +147,40 @@ inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of
         fetch(static_cast<const std::byte*>(from) + line * 64);
 }
 
-// Of all queries against one page. `next`: where what will be read after it lies, or null.
+// Something that will be read soon, and of how many lines; null: nothing.
+struct Ahead {
+  const void* from = nullptr;
+  int64_t lines = 0;
+};
+
+// Of all queries against one page. `next`: what will be read after it; `later`: what will be read behind all keys of the span.
 // Some rows go with all queries before others come, and are fetched while those before them are at work: rows and
 // queries of a page are more than the first cache holds.
 [[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps, float* factors,
-                                      float* scores, const void* next, int64_t next_lines) {
+                                      float* scores, Ahead next, Ahead later) {
   const int n_blocks = latent_blocks(tile.key_dim);
   const auto* const numbers = reinterpret_cast<const int16_t*>(tile.q);
-  const auto* const query_steps = reinterpret_cast<const float*>(numbers + kTileQueries * tile.value_stride);
-  for (int i = 0; i < tile.n_queries; ++i)
+  const auto* const query_steps = reinterpret_cast<const float*>(numbers + kTileQueries * tile.key_stride);
+  const auto factor = [&](int i, int b) { return mul(splat(query_steps[i * n_blocks + b]), load(steps + b * kPageTokens)); };
+  const bool one_block = n_blocks == 1;
+  for (int i = 0; i < tile.n_queries && !one_block; ++i)
     for (int b = 0; b < n_blocks; ++b)
-      store(factors + (i * n_blocks + b) * kPageTokens, mul(splat(query_steps[i * n_blocks + b]), load(steps + b * kPageTokens)));
-  const int64_t tiles = (tile.n_queries + kPairQueries - 1) / kPairQueries, stride = tile.value_stride;
+      store(factors + (i * n_blocks + b) * kPageTokens, factor(i, b));
+  const int64_t tiles = (tile.n_queries + kPairQueries - 1) / kPairQueries, stride = tile.key_stride;
+  constexpr int64_t kPasses = kPageTokens / kPairRows;
   for (int r = 0; r < kPageTokens; r += kPairRows) {
     const bool last = r + kPairRows == kPageTokens;
-    const void* const follows = last ? next : rows + (r + kPairRows) * stride;
-    const int64_t lines = last ? next_lines : kPairRows * stride / kLatentPad;
+    const Ahead follows = last ? next : Ahead{rows + (r + kPairRows) * stride, kPairRows * stride / kLatentPad};
     for_register_tiles<kPairQueries>(tile.n_queries, [&](auto size, int i) {
-      fetch_part(follows, lines, i / kPairQueries, tiles, prefetch);
-      score_rows<size.value>(tile, i, rows + r * stride, factors + r, scores + i * kScoreStride + r);
+      fetch_part(follows.from, follows.lines, i / kPairQueries, tiles, prefetch);
+      fetch_part(later.from, later.lines, r / kPairRows * tiles + i / kPairQueries, kPasses * tiles, prefetch_far);
+      float* const to = scores + i * kScoreStride + r;
+      if (one_block) score_rows<size.value, true>(tile, i, rows + r * stride, factors + r, to);
+      else score_rows<size.value, false>(tile, i, rows + r * stride, factors + r, to);
     });
   }
+  for (int i = 0; i < tile.n_queries && one_block; ++i)
+    store(scores + i * kScoreStride, mul(load(scores + i * kScoreStride), factor(i, 0)));
 }
 
 // The weights of positions [low, high), times the steps of their rows in one block, as whole numbers of the step that is
@@ -194,17 +209,17 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
   return counts ? 1.0f / inverse : sum < 1.0f ? 0.0f : sum - sum;
 }
 
-// The next span's pages, which are fetched while the values of this one are summed.
-struct LatentsAhead {
+// The next span's pages of keys, which are fetched while the values of this one are summed.
+struct KeysAhead {
   const std::byte* pages[kSpanPages];   // null: none
   int64_t lines = 0;
 };
 
 // Adds weighted sums of 32 dimensions, from d on, to Queries states; `some` of the `of` parts that fetch a page.
 template <int Queries>
-[[gnu::noinline]] void weigh_rows(const LatentSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
+[[gnu::noinline]] void weigh_rows(const RowSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
                                   const int16_t* weights, const float* steps, float* states, int64_t state_floats,
-                                  bool whole, const LatentsAhead& ahead, int64_t some, int64_t of) {
+                                  bool whole, const KeysAhead& ahead, int64_t some, int64_t of) {
   PairSums sums[Queries];
   MONOLITH_UNROLL
   for (int i = 0; i < Queries; ++i)
@@ -230,40 +245,58 @@ template <int Queries>
   }
 }
 
+// T: of the numbers in pages.
 template <typename T>
-void latents_span_of(const AttentionTile& tile, int span, float* states) {
+void rows_span_of(const AttentionTile& tile, int span, float* states) {
+  constexpr bool kWidens = sizeof(T) == 1;   // latents, whose keys are the values
   const SpanView view(tile, span);
   const int first_page = view.first_page, end_page = view.end_page;
   if (end_page <= first_page) return;
-  const int64_t stride = tile.value_stride, state_floats = attention_state_floats(tile.value_dim);
+  const int64_t key_stride = tile.key_stride, stride = tile.value_stride, state_floats = attention_state_floats(tile.value_dim);
   const int n_blocks = latent_blocks(tile.key_dim);
   const LatentScratch scratch = latent_scratch(tile);
-  const auto page_at = [&](int p) {
-    return tile.values + static_cast<size_t>(tile.pages[view.begin / kPageTokens + p]) * tile.value_page_bytes;
+  const auto page_of = [&](const std::byte* pages, size_t page_bytes, int p) {
+    return pages + static_cast<size_t>(tile.pages[view.begin / kPageTokens + p]) * page_bytes;
   };
+  const auto keys_at = [&](int p) { return page_of(tile.keys, tile.key_page_bytes, p); };
+  const auto values_at = [&](int p) { return page_of(tile.values, tile.value_page_bytes, p); };
+  const auto lines = [](int64_t dim) { return latents_page_bytes(dim, kWidens ? KvType::kQ8_0 : KvType::kF16) / 64; };
+  const bool apart = tile.keys != tile.values;
 
-  LatentsAhead ahead;
-  ahead.lines = latents_page_bytes(tile.key_dim, sizeof(T) == 1 ? KvType::kQ8_0 : KvType::kF16) / 64;
-  LatentSpan latents;
+  KeysAhead ahead;
+  ahead.lines = lines(tile.key_dim);
+  RowSpan values;
   for (int p = first_page; p < end_page; ++p) {
-    const auto* page = reinterpret_cast<const T*>(page_at(p));
-    if constexpr (sizeof(T) == 1) {
-      latents.rows[p] = scratch.rows + p * kPageTokens * stride;
-      latents.steps[p] = scratch.steps + p * n_blocks * kPageTokens;
-      widen_latents(page, stride, scratch.rows + p * kPageTokens * stride, scratch.steps + p * n_blocks * kPageTokens);
+    const auto* page = reinterpret_cast<const T*>(keys_at(p));
+    const int16_t* rows;
+    const float* steps;
+    if constexpr (kWidens) {
+      int16_t* const wide = scratch.rows + p * kPageTokens * key_stride;
+      float* const wide_steps = scratch.steps + p * n_blocks * kPageTokens;
+      widen_latents(page, key_stride, wide, wide_steps);
+      rows = wide;
+      steps = wide_steps;
     } else {
-      latents.rows[p] = page;
-      latents.steps[p] = reinterpret_cast<const float*>(page + stride * kPageTokens);
+      rows = page;
+      steps = reinterpret_cast<const float*>(page + key_stride * kPageTokens);
     }
-    score_integers(tile, latents.rows[p], latents.steps[p], scratch.factors, tile.scores + p * kPageTokens,
-                   p + 1 < end_page ? page_at(p + 1) : nullptr,
-                   sizeof(T) == 1 ? ahead.lines : kPairRows * stride / kLatentPad);
+    values.rows[p] = rows;
+    values.steps[p] = steps;
+    Ahead next, later;
+    if (p + 1 < end_page) next = {keys_at(p + 1), kWidens ? ahead.lines : kPairRows * key_stride / kLatentPad};
+    if (apart) {
+      const auto* own = reinterpret_cast<const int16_t*>(values_at(p));
+      values.rows[p] = own;
+      values.steps[p] = reinterpret_cast<const float*>(own + stride * kPageTokens);
+      later = {own, lines(tile.value_dim)};
+    }
+    score_integers(tile, rows, steps, scratch.factors, tile.scores + p * kPageTokens, next, later);
   }
   soften(tile, view, states);
 
   const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens - view.begin / kPageTokens;
   for (int p = 0; p < kSpanPages; ++p)
-    ahead.pages[p] = p + kSpanPages < n_sequence_pages ? page_at(p + kSpanPages) : nullptr;
+    ahead.pages[p] = p + kSpanPages < n_sequence_pages ? keys_at(p + kSpanPages) : nullptr;
   const int64_t padded_dim = round_up_to_lanes(tile.value_dim);
   const int64_t tiles = (tile.n_queries + kWeighQueries - 1) / kWeighQueries;
   const int64_t parts = (padded_dim + kLatentPad - 1) / kLatentPad * tiles;
@@ -278,11 +311,11 @@ void latents_span_of(const AttentionTile& tile, int span, float* states) {
     for (int64_t d = 0; d < padded_dim; d += kLatentPad) {
       if (d % kLatentBlock == 0)
         for (int i = 0; i < tile.n_queries; ++i)
-          steps[i] = pack_weights(tile.scores + i * kScoreStride, latents.steps, static_cast<int>(d / kLatentBlock),
+          steps[i] = pack_weights(tile.scores + i * kScoreStride, values.steps, static_cast<int>(d / kLatentBlock),
                                   part(view.from(i)), part(view.to(i)), begin, end, scratch.weights + i * kLatentWeightStride);
       const bool whole = d + kLanes < padded_dim;
       for_register_tiles<kWeighQueries>(tile.n_queries, [&](auto size, int i) {
-        weigh_rows<size.value>(latents, begin, end, stride, d, scratch.weights + i * kLatentWeightStride, steps + i,
+        weigh_rows<size.value>(values, begin, end, stride, d, scratch.weights + i * kLatentWeightStride, steps + i,
                                states + i * state_floats, state_floats, whole, ahead,
                                d / kLatentPad * tiles + i / kWeighQueries, parts);
       });
@@ -291,8 +324,8 @@ void latents_span_of(const AttentionTile& tile, int span, float* states) {
 }
 
 void attention_span(const AttentionTile& tile, int span, float* states) {
-  if (tile.rows != nullptr && tile.type == KvType::kF16) return latents_span_of<int16_t>(tile, span, states);
-  if (tile.rows != nullptr && tile.type == KvType::kQ8_0) return latents_span_of<int8_t>(tile, span, states);
+  if (tile.key_stride > 0 && tile.type == KvType::kQ8_0) return rows_span_of<int8_t>(tile, span, states);
+  if (tile.key_stride > 0) return rows_span_of<int16_t>(tile, span, states);
   switch (tile.type) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);

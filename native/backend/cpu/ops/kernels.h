@@ -26,8 +26,8 @@ inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
-// 16-bit latents (KvType::kF16, StateKind::kLatents): whole numbers of at most kMostLatent, which count by a step for each
-// row and kLatentBlock of its dimensions. Queries, and the weights of a span's positions, become whole numbers too, so
+// 16-bit latents (KvType::kF16, StateKind::kLatents), and keys and values of wide heads: whole numbers of at most kMostLatent,
+// which count by a step for each row and kLatentBlock of its dimensions. Queries, and the weights of a span's positions, become whole numbers too, so
 // that their products are exact sums of 32 bits, whatever the order:
 //   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMostLatent * kMostLatentQuery < 2^31
 //   values   the weights of kWeighedTogether positions add up to kLatentWeights at most, and half a unit each for
@@ -38,6 +38,11 @@ inline constexpr int kMostLatent = 16383, kMostLatentQuery = 8191, kMostLatentWe
 inline constexpr int kWeighedTogether = kAttentionSpan / 2;
 inline constexpr int kLatentWeights = 0x7fffffff / kMostLatent - kWeighedTogether;
 static_assert(int64_t{kLatentBlock / kLanes} * kMostLatent * kMostLatentQuery < int64_t{1} << 31);
+// Heads whose keys and values both have so many dimensions and more are kept so (KvType::kF16). Where several queries read a
+// head, products bind and not memory, and those of whole numbers take half the instructions; of narrow heads the steps would
+// take more of it.
+inline constexpr int kWideHead = 128;
+constexpr bool wide_heads(int64_t key_dim, int64_t value_dim) { return key_dim >= kWideHead && value_dim >= kWideHead; }
 constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }
 constexpr int64_t round_up_to_latents(int64_t n) { return (n + kLatentPad - 1) / kLatentPad * kLatentPad; }
 
@@ -56,7 +61,7 @@ struct AttentionTile {
   const int* limits;
   // Scaled, [key_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made
   // of them, in no more memory. For latents of any type [n_queries][q_stride], q_stride being key_dim rounded up to
-  // kLanes, the rest zero, or, unless they are floats, what pack_latents made of them, [kTileQueries][value_stride], and
+  // kLanes, the rest zero. Where rows are whole numbers what pack_latents made of them, [kTileQueries][key_stride], and
   // behind these the steps, [n_queries][block].
   const float* q;
   int q_stride;
@@ -68,7 +73,8 @@ struct AttentionTile {
   KvType type;
   float soft_cap;   // 0: none
   float* scores;    // [kTileQueries][kScoreStride], scratch
-  float* rows;      // latents: scratch, latent_scratch_floats(); null: keys and values are apart
+  float* rows;      // latents and whole numbers: scratch, latent_scratch_floats(); else null
+  int64_t key_stride = 0;   // numbers of a row of keys where rows are 16-bit whole numbers, or are made such; 0: they are not
 };
 
 // Latents: weights of a tile's queries as 16-bit numbers, so many apart; factors of a page's scores; a span's pages as 16-bit

@@ -12,6 +12,10 @@
 namespace monolith {
 namespace {
 
+bool keeps_whole_numbers(const LayerState& layer, KvType type) {
+  return type == KvType::kF16 && (layer.kind == StateKind::kLatents || wide_heads(layer.key_dim, layer.value_dim));
+}
+
 // Bytes of one head's page.
 struct HeadPage {
   size_t keys = 0, values = 0;
@@ -22,7 +26,9 @@ HeadPage head_page(const LayerState& layer, KvType type) {
   const auto key_dim = static_cast<size_t>(layer.key_dim), padded_dim = static_cast<size_t>(round_up_to_lanes(layer.value_dim));
   const auto lines = [](size_t bytes) { return (bytes + 63) / 64 * 64; };
   HeadPage page;
-  if (type == KvType::kQ8_0) {
+  if (keeps_whole_numbers(layer, type)) {
+    page = {static_cast<size_t>(latents_page_bytes(layer.key_dim, type)), static_cast<size_t>(latents_page_bytes(layer.value_dim, type))};
+  } else if (type == KvType::kQ8_0) {
     // Dimensions in whole quads, scales behind them; pages begin at a cache line.
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
     page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
@@ -137,12 +143,16 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
     }
     const Slot& slot = layout->slots[static_cast<size_t>(layer.slot)];
     const HeadPage page = head_page(layer, shape.type);
-    const bool latents = layer.kind == StateKind::kLatents;
+    const bool latents = layer.kind == StateKind::kLatents, whole_numbers = keeps_whole_numbers(layer, shape.type);
     cache->layers_.push_back({.n_kv_heads = layer.n_kv_heads,
                               .key_dim = layer.key_dim,
                               .value_dim = layer.value_dim,
                               .latents = latents,
-                              .value_stride = latents ? latents_stride(layer.key_dim, shape.type) : round_up_to_lanes(layer.value_dim),
+                              .whole_numbers = whole_numbers,
+                              .key_stride = whole_numbers ? latents_stride(layer.key_dim, shape.type) : 0,
+                              .value_stride = latents         ? latents_stride(layer.key_dim, shape.type)
+                                              : whole_numbers ? latents_stride(layer.value_dim, shape.type)
+                                                              : round_up_to_lanes(layer.value_dim),
                               .page_rows = layer.page_rows,
                               .keys = pages_of(keys + slot.keys_at, page.keys, slot.page.keys, layer, slot, shape.n_pages),
                               .values = pages_of(values + slot.values_at, page.values, slot.page.values, layer, slot, shape.n_pages)});

@@ -33,6 +33,18 @@ inline void rope_factors(const RopeParams& rope, const RopePosition& position, f
   }
 }
 
+// Writes a row as whole numbers at a slot of a page, the padding zeroed, and its steps.
+inline void store_whole_numbers(const OpKernels& kernels, const float* row, int64_t dim, int64_t stride, int page_rows, int slot,
+                                std::byte* page) {
+  auto* const numbers = reinterpret_cast<int16_t*>(page);
+  auto* const steps = reinterpret_cast<float*>(numbers + stride * page_rows);
+  for (int block = 0; block < latent_blocks(dim); ++block) {
+    const int64_t first = int64_t{block} * kLatentBlock, count = std::min<int64_t>(kLatentBlock, dim - first);
+    steps[block * page_rows + slot] =
+        kernels.pack_latents(row + first, static_cast<int>(count), kMostLatent, numbers + slot * stride + first);
+  }
+}
+
 // Writes a row of latents at a slot of a page, the padding zeroed.
 inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
                    const float* row) {
@@ -52,13 +64,7 @@ inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& lay
     std::copy_n(row, dim, to);
     std::fill(to + dim, to + stride, 0.0f);
   } else {
-    auto* const numbers = reinterpret_cast<int16_t*>(rows);
-    auto* const steps = reinterpret_cast<float*>(numbers + stride * layer.page_rows);
-    for (int block = 0; block < latent_blocks(dim); ++block) {
-      const int64_t first = int64_t{block} * kLatentBlock, count = std::min<int64_t>(kLatentBlock, dim - first);
-      steps[block * layer.page_rows + slot] =
-          kernels.pack_latents(row + first, static_cast<int>(count), kMostLatent, numbers + at + first);
-    }
+    store_whole_numbers(kernels, row, dim, stride, layer.page_rows, slot, rows);
   }
 }
 

@@ -33,7 +33,8 @@ struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 // [slot][page][place][kv_head], so that a page is the same memory for all of them. A page holds
 //   keys   [key_dim][kPageTokens]       position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  value_dim rounded up to 16, the rest zero
-// as binary16 or float. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
+// as binary16 or float. Of wide heads (kWideHead), where they would be binary16, both are rows of 16-bit whole numbers with
+// steps, as latents are: [kPageTokens][key_stride], [kPageTokens][value_stride]. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
 // for each position and kQ8Block dimensions, rounded up to a cache line:
 //   keys   [key_dim / 4][kPageTokens][4]   plus 128, so unsigned; then scales [block][kPageTokens]
 //   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
@@ -60,7 +61,9 @@ class CpuKvCache final : public KvCache {
   struct Layer {
     int n_kv_heads = 0, key_dim = 0, value_dim = 0;
     bool latents = false;
-    int64_t value_stride = 0;   // numbers per position
+    bool whole_numbers = false;   // rows of 16 bits with steps: latents, and keys and values of wide heads
+    int64_t key_stride = 0;       // of these: numbers per position
+    int64_t value_stride = 0;     // numbers per position
     int page_rows = kPageTokens;   // of latents
     Pages keys, values;         // of latents the latter
   };

@@ -26,6 +26,11 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
   std::byte* values =
       layer.values.of_head(kv_head) + static_cast<size_t>(page) * layer.values.page_stride;
   const int64_t value_at = slot * layer.value_stride;
+  if (layer.whole_numbers) {
+    store_whole_numbers(kernels, key, key_dim, layer.key_stride, kPageTokens, slot, keys);
+    store_whole_numbers(kernels, value, value_dim, layer.value_stride, kPageTokens, slot, values);
+    return;
+  }
   if (type == KvType::kQ8_0) {
     const int n_quads = q8_quads(key_dim);
     auto* key_scales = reinterpret_cast<uint16_t*>(keys + n_quads * 4 * kPageTokens);

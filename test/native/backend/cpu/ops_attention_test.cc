@@ -294,6 +294,82 @@ TEST(an_8_bit_page_takes_little_more_than_half) {
   }
 }
 
+// Whole numbers with steps instead of binary16, in wide heads: what a head gets from them is no further from what the numbers
+// themselves give than from keys and values rounded to binary16, with queries and sums unrounded, by much: 1.5 times where
+// attention is spread over everything, less where it is not; three times where one dimension of the keys is thirty times the
+// others, which leaves these fewer of a row's bits, and queries do not mind it, so that its own rounding costs binary16 nothing.
+TEST(wide_heads_are_as_exact_as_binary16) {
+  constexpr int kRows = 600, kHeads = 8;
+  for (const int dim : {128, 256})
+    for (const float outlier : {1.0f, 30.0f}) {
+      const Shape shape{kHeads, 1, dim, KvType::kF16};
+      Rows rows = random_rows(shape, kRows, 19);
+      for (int p = 0; p < kRows; ++p) rows.k[size_t(p) * dim + 3] *= outlier;
+      for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;   // or it alone decides
+      auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, dim, kRows / kPageTokens + 1, shape.type));
+      REQUIRE(cache.ok());
+      std::vector<int32_t> pages(kRows / kPageTokens + 1);
+      for (size_t i = 0; i < pages.size(); ++i) pages[i] = int32_t(i);
+      ThreadPool pool(2);
+      OpsScratch scratch;
+      REQUIRE(scratch.reserve(2, kRows, kHeads * dim, kRows, dim).ok());
+      const CpuOps& ops = cpu_ops(available_cpu_isas().back());
+      const RopeParams none{RopeStyle::kHalves, 0, nullptr, 1};
+      std::vector<float> q = rows.q, k = rows.k;
+      const Segment all{0, kRows, 0, pages.data()}, last{0, 1, kRows - 1, pages.data()};
+      ops.rope_and_store(pool, scratch, none, {&all, 1}, q.data(), kHeads * dim, kHeads, k.data(), dim, rows.v.data(), dim, 0, **cache);
+      for (const float scale : {0.02f, 0.09f, 0.3f}) {
+        std::vector<float> got(kHeads * dim);
+        ops.attention(pool, scratch, {&last, 1}, rows.q.data(), kHeads * dim, kHeads, 0, **cache, {.scale = scale}, got.data(), kHeads * dim);
+        double own = 0, halves = 0;
+        for (int head = 0; head < kHeads; ++head) {
+          const auto attend = [&](bool rounded) {
+            const auto number = [&](float x) { return double(rounded ? half_to_float(float_to_half(x)) : x); };
+            std::vector<double> weights(kRows), out(dim);
+            double top = -1e300, sum = 0;
+            for (int p = 0; p < kRows; ++p) {
+              for (int d = 0; d < dim; ++d) weights[p] += double(rows.q[size_t(head) * dim + d]) * number(rows.k[size_t(p) * dim + d]);
+              top = std::max(top, weights[p] *= double(scale));
+            }
+            for (double& weight : weights) sum += weight = std::exp(weight - top);
+            for (int p = 0; p < kRows; ++p)
+              for (int d = 0; d < dim; ++d) out[d] += weights[p] / sum * number(rows.v[size_t(p) * dim + d]);
+            return out;
+          };
+          const auto exactly = attend(false), from_halves = attend(true);
+          for (int d = 0; d < dim; ++d) {
+            own += std::pow(got[size_t(head) * dim + d] - exactly[d], 2);
+            halves += std::pow(from_halves[d] - exactly[d], 2);
+          }
+        }
+        const double ratio = std::sqrt(own / halves), most = outlier > 1 ? 4.0 : scale < 0.05f ? 1.6 : 1.0;
+        const std::string what = "heads of " + std::to_string(dim) + ", a dimension " + std::to_string(int(outlier)) + " times, scale " + std::to_string(scale);
+        check::note(what + ": " + std::to_string(ratio) + " times the error of binary16");
+        if (!(ratio <= most)) check::fail(__FILE__, __LINE__, what + ": off by " + std::to_string(ratio) + " times what binary16 would be");
+      }
+    }
+}
+
+// The largest sums that there can be: every number and weight as large as it may be, of both signs.
+TEST(sums_of_wide_heads_never_overflow) {
+  for (const CpuIsa isa : available_cpu_isas())
+    for (const float sign : {1.0f, -1.0f}) {
+      const Shape shape{2, 1, 256, KvType::kF16};
+      Rows rows = random_rows(shape, 290, 3);
+      std::fill(rows.q.begin(), rows.q.end(), 0.25f);
+      for (auto* numbers : {&rows.k, &rows.v}) std::fill(numbers->begin(), numbers->end(), sign * 3.0f);
+      const std::vector<double> expected(rows.q.size(), sign * 3.0);
+      check_close(run(shape, rows, {RopeStyle::kHalves, 0, nullptr, 1}, {.isa = isa}), expected, 3e-3, 2 * 256, std::string(cpu_isa_name(isa)));
+    }
+}
+
+// Two bytes a number, and four a row for every 256.
+TEST(pages_of_wide_heads_hold_a_step_for_every_256_numbers) {
+  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)), size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
+  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 512, 100, KvType::kF16)), size_t{2 * 100 * 16 * (512 * 2 + 8)});
+  CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 112, 100, KvType::kF16)), size_t{2 * 100 * 16 * 112 * 2});
+}
+
 // Zeros, values too small and too large for the scale, NaN and infinity.
 TEST(quantizing_to_8_bits_holds_at_the_edges) {
   for (const CpuIsa isa : available_cpu_isas()) {
@@ -331,7 +407,8 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
 // Rows of a span that see one another: within a page, over pages and over spans of attention; the window limits only how far
 // back they see. The same bits however what is before and behind is cut.
 TEST(rows_that_see_one_another_match_the_definition_in_double) {
-  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0}}) {
+  for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16}, Shape{4, 1, 48, KvType::kQ8_0},
+                             Shape{5, 1, 128, KvType::kF16}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
     const int n = shape.head_dim == 32 ? 600 : 90;
@@ -377,10 +454,10 @@ TEST(rows_turn_by_three_numbers) {
 // Windows within a page, across pages and across spans, longer than the sequence too.
 TEST(windows_and_soft_caps_match_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
-                             Shape{4, 1, 48, KvType::kQ8_0}}) {
+                             Shape{4, 1, 48, KvType::kQ8_0}, Shape{2, 1, 144, KvType::kF16}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
-    const int n = shape.head_dim == 32 ? 600 : 70;
+    const int n = shape.head_dim == 32 ? 600 : shape.head_dim == 144 ? 310 : 70;
     const Rows rows = random_rows(shape, n, 17);
     for (const int window : {1, 5, 16, 39, 256, 300, 5000}) {
       const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
@@ -445,32 +522,32 @@ TEST(chunks_match_the_definition_in_double_however_cut) {
 }
 
 TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_and_however_cut) {
-  const Shape shape = {6, 2, 48, KvType::kF16};
-  const auto frequency = frequencies(shape.head_dim);
-  const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
-  const Rows rows = random_rows(shape, 531, 23);
-  const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
-  for (const int window : {7, 40, 270}) {
-    const float soft_cap = window == 40 ? 0.0f : 2.0f;
-    const auto expected =
-        run(shape, rows, rope, {.threads = 2, .window = window, .soft_cap = soft_cap});
-    for (const CpuIsa isa : available_cpu_isas())
-      for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {23}, {256, 9}}) {
-        if (isa == CpuIsa::kPlain) continue;
-        const int threads = cuts[0] == 531 ? 1 : 3;
-        check_same_bits(run(shape, rows, rope,
-                            {.isa = isa,
-                             .threads = threads,
-                             .cuts = cuts,
-                             .first_page = 2,
-                             .page_step = 2,
-                             .window = window,
-                             .soft_cap = soft_cap}),
-                        expected, row_size,
-                        "window " + std::to_string(window) + ", pieces of " +
-                            std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa)));
-      }
-  }
+  for (const Shape& shape : {Shape{6, 2, 48, KvType::kF16}, Shape{2, 1, 144, KvType::kF16}})
+    for (const int window : {7, 40, 270}) {
+      const auto frequency = frequencies(shape.head_dim);
+      const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
+      const Rows rows = random_rows(shape, 531, 23);
+      const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
+      const float soft_cap = window == 40 ? 0.0f : 2.0f;
+      const auto expected =
+          run(shape, rows, rope, {.threads = 2, .window = window, .soft_cap = soft_cap});
+      for (const CpuIsa isa : available_cpu_isas())
+        for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {23}, {256, 9}}) {
+          if (isa == CpuIsa::kPlain) continue;
+          const int threads = cuts[0] == 531 ? 1 : 3;
+          check_same_bits(run(shape, rows, rope,
+                              {.isa = isa,
+                               .threads = threads,
+                               .cuts = cuts,
+                               .first_page = 2,
+                               .page_step = 2,
+                               .window = window,
+                               .soft_cap = soft_cap}),
+                          expected, row_size,
+                          shape.name() + ", window " + std::to_string(window) + ", pieces of " +
+                              std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa)));
+        }
+    }
 }
 
 TEST(attention_gives_the_same_bits_on_every_instruction_set) {
@@ -514,58 +591,59 @@ TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threade
 // Sequences of one step do not touch each other's results, and a later row's infinity stays with
 // it.
 TEST(attention_keeps_rows_of_a_step_apart) {
-  const Shape shape = {6, 3, 64, KvType::kF32};
-  const auto frequency = frequencies(64);
-  const RopeParams rope = {RopeStyle::kHalves, 64, frequency.data(), 1.0f};
-  const int64_t q_dim = 6 * 64, kv_dim = 3 * 64;
-  for (const CpuIsa isa : available_cpu_isas()) {
-    std::vector<int> lengths = {40, 1, 17, 300};
-    std::vector<std::vector<float>> expected;
-    std::vector<float> q, k, v;
-    std::vector<Segment> segments;
-    std::vector<std::vector<int32_t>> pages;
-    int row = 0, page = 0;
-    for (size_t s = 0; s < lengths.size(); ++s) {
-      Rows rows = random_rows(shape, lengths[s], uint32_t(40 + s));
-      expected.push_back(run(shape, rows, rope, {.isa = isa}));
-      if (s == 2)
-        for (auto* values : {&rows.k, &rows.v})
-          for (int64_t i = 0; i < kv_dim; ++i)
-            values->at(16 * kv_dim + i) = std::numeric_limits<float>::infinity();
-      q.insert(q.end(), rows.q.begin(), rows.q.end());
-      k.insert(k.end(), rows.k.begin(), rows.k.end());
-      v.insert(v.end(), rows.v.begin(), rows.v.end());
-      pages.emplace_back();
-      for (int i = 0; i < (lengths[s] + kPageTokens - 1) / kPageTokens; ++i)
-        pages.back().push_back(page++);
-      segments.push_back({row, lengths[s], 0, pages.back().data()});
-      row += lengths[s];
+  for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16}})
+    for (const CpuIsa isa : available_cpu_isas()) {
+      const int dim = shape.head_dim;
+      const auto frequency = frequencies(dim);
+      const RopeParams rope = {RopeStyle::kHalves, dim, frequency.data(), 1.0f};
+      const int64_t q_dim = 6 * dim, kv_dim = 3 * dim;
+      std::vector<int> lengths = {40, 1, 17, 300};
+      std::vector<std::vector<float>> expected;
+      std::vector<float> q, k, v;
+      std::vector<Segment> segments;
+      std::vector<std::vector<int32_t>> pages;
+      int row = 0, page = 0;
+      for (size_t s = 0; s < lengths.size(); ++s) {
+        Rows rows = random_rows(shape, lengths[s], uint32_t(40 + s));
+        expected.push_back(run(shape, rows, rope, {.isa = isa}));
+        if (s == 2)
+          for (auto* values : {&rows.k, &rows.v})
+            for (int64_t i = 0; i < kv_dim; ++i)
+              values->at(16 * kv_dim + i) = std::numeric_limits<float>::infinity();
+        q.insert(q.end(), rows.q.begin(), rows.q.end());
+        k.insert(k.end(), rows.k.begin(), rows.k.end());
+        v.insert(v.end(), rows.v.begin(), rows.v.end());
+        pages.emplace_back();
+        for (int i = 0; i < (lengths[s] + kPageTokens - 1) / kPageTokens; ++i)
+          pages.back().push_back(page++);
+        segments.push_back({row, lengths[s], 0, pages.back().data()});
+        row += lengths[s];
+      }
+      auto cache = CpuKvCache::create(KvShape::of_equal_layers(kLayers, 3, dim, page, shape.type));
+      REQUIRE(cache.ok());
+      ThreadPool pool(3);
+      OpsScratch scratch;
+      CHECK(scratch.reserve(3, row, q_dim, 300, dim).ok());
+      std::vector<float> out(q.size());
+      cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim,
+                                  v.data(), kv_dim, 0, **cache);
+      cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, params_of(shape, 0, 0.0f),
+                             out.data(), q_dim);
+      for (size_t s = 0; s < lengths.size(); ++s) {
+        const int n = s == 2 ? 16 : lengths[s];
+        const float* begin = out.data() + segments[s].first_row * q_dim;
+        expected[s].resize(n * q_dim);
+        check_same_bits(std::vector<float>(begin, begin + n * q_dim), expected[s], q_dim,
+                        "sequence " + std::to_string(s) + " on " + std::string(cpu_isa_name(isa)));
+      }
     }
-    auto cache = CpuKvCache::create(KvShape::of_equal_layers(kLayers, 3, 64, page, shape.type));
-    REQUIRE(cache.ok());
-    ThreadPool pool(3);
-    OpsScratch scratch;
-    CHECK(scratch.reserve(3, row, q_dim, 300, 64).ok());
-    std::vector<float> out(q.size());
-    cpu_ops(isa).rope_and_store(pool, scratch, rope, segments, q.data(), q_dim, 6, k.data(), kv_dim,
-                                v.data(), kv_dim, 0, **cache);
-    cpu_ops(isa).attention(pool, scratch, segments, q.data(), q_dim, 6, 0, **cache, {.scale = 0.125f},
-                           out.data(), q_dim);
-    for (size_t s = 0; s < lengths.size(); ++s) {
-      const int n = s == 2 ? 16 : lengths[s];
-      const float* begin = out.data() + segments[s].first_row * q_dim;
-      expected[s].resize(n * q_dim);
-      check_same_bits(std::vector<float>(begin, begin + n * q_dim), expected[s], q_dim,
-                      "sequence " + std::to_string(s) + " on " + std::string(cpu_isa_name(isa)));
-    }
-  }
 }
 
 // Long sequences are cut into spans beside short ones that are not; nobody's bits change.
 TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
-  const int n_heads = 6, n_kv_heads = 2, dim = 64;
+  const int n_heads = 6, n_kv_heads = 2;
   const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};
-  for (const int window : {0, 600}) {
+  for (const auto& [dim, window] : {std::pair{64, 0}, {64, 600}, {128, 0}, {128, 600}}) {
     std::vector<Segment> segments;
     std::vector<std::vector<int32_t>> pages;
     int page = 0;
@@ -595,35 +673,37 @@ TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
     for (const Segment& segment : segments)
       ops.attention(one, scratch, {&segment, 1}, q.data(), n_heads * dim, n_heads, 0, **cache,
                     params, alone.data(), n_heads * dim);
-    check_same_bits(together, alone, n_heads * dim, "window " + std::to_string(window));
+    check_same_bits(together, alone, n_heads * dim, "heads of " + std::to_string(dim) + ", window " + std::to_string(window));
   }
 }
 
 TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
-  auto made = CpuKvCache::create(KvShape::of_equal_layers(3, 2, 40, 4, KvType::kF16));
-  REQUIRE(made.ok());
-  CpuKvCache& cache = **made;
-  auto* bytes = reinterpret_cast<uint8_t*>(cache.layer(0).keys.of_head(0));
-  for (size_t i = 0; i < cache.bytes; ++i)
-    bytes[i] = uint8_t(i * 31 % 251);
-  const std::vector<uint8_t> before(bytes, bytes + cache.bytes);
-  ThreadPool pool(2);
-  cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
-  const size_t key = cache.layer(0).keys.page_stride, value = cache.layer(0).values.page_stride;
-  CHECK_EQ(key, size_t{40 * 16 * 2});
-  CHECK_EQ(value, size_t{48 * 16 * 2});
-  CHECK_EQ(cache.bytes, CpuKvCache::bytes_for(cache.shape));
-  for (int layer = 0; layer < 3; ++layer)
-    for (int head = 0; head < 2; ++head) {
-      CHECK(std::memcmp(cache.layer(layer).keys.of_head(head) + 3 * key, cache.layer(layer).keys.of_head(head) + key, key) ==
-            0);
-      CHECK(std::memcmp(cache.layer(layer).values.of_head(head) + 3 * value, cache.layer(layer).values.of_head(head) + value,
-                        value) == 0);
-      const size_t keys_at = reinterpret_cast<uint8_t*>(cache.layer(layer).keys.of_head(head)) - bytes;
-      const size_t values_at = reinterpret_cast<uint8_t*>(cache.layer(layer).values.of_head(head)) - bytes;
-      CHECK(std::memcmp(bytes + keys_at, before.data() + keys_at, 3 * key) == 0);
-      CHECK(std::memcmp(bytes + values_at, before.data() + values_at, 3 * value) == 0);
-    }
+  for (const int dim : {40, 144}) {
+    auto made = CpuKvCache::create(KvShape::of_equal_layers(3, 2, dim, 4, KvType::kF16));
+    REQUIRE(made.ok());
+    CpuKvCache& cache = **made;
+    auto* bytes = reinterpret_cast<uint8_t*>(cache.layer(0).keys.of_head(0));
+    for (size_t i = 0; i < cache.bytes; ++i)
+      bytes[i] = uint8_t(i * 31 % 251);
+    const std::vector<uint8_t> before(bytes, bytes + cache.bytes);
+    ThreadPool pool(2);
+    cpu_ops(CpuIsa::kPlain).copy_page(pool, cache, 1, 3);
+    const size_t key = cache.layer(0).keys.page_stride, value = cache.layer(0).values.page_stride;
+    CHECK_EQ(key, dim == 40 ? size_t{40 * 16 * 2} : size_t{16 * (160 * 2 + 4)});
+    CHECK_EQ(value, dim == 40 ? size_t{48 * 16 * 2} : size_t{16 * (160 * 2 + 4)});
+    CHECK_EQ(cache.bytes, CpuKvCache::bytes_for(cache.shape));
+    for (int layer = 0; layer < 3; ++layer)
+      for (int head = 0; head < 2; ++head) {
+        CHECK(std::memcmp(cache.layer(layer).keys.of_head(head) + 3 * key, cache.layer(layer).keys.of_head(head) + key, key) ==
+              0);
+        CHECK(std::memcmp(cache.layer(layer).values.of_head(head) + 3 * value, cache.layer(layer).values.of_head(head) + value,
+                          value) == 0);
+        const size_t keys_at = reinterpret_cast<uint8_t*>(cache.layer(layer).keys.of_head(head)) - bytes;
+        const size_t values_at = reinterpret_cast<uint8_t*>(cache.layer(layer).values.of_head(head)) - bytes;
+        CHECK(std::memcmp(bytes + keys_at, before.data() + keys_at, 3 * key) == 0);
+        CHECK(std::memcmp(bytes + values_at, before.data() + values_at, 3 * value) == 0);
+      }
+  }
 }
 
 TEST(kv_cache_refuses_shapes_that_cannot_be) {

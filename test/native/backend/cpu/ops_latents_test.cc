@@ -337,7 +337,7 @@ TEST(pages_of_latents_are_copied_whole) {
 // behind the smaller.
 TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0})
-    for (const auto& [key, value] : {std::pair{48, 32}, std::pair{32, 80}}) {
+    for (const auto& [key, value] : {std::pair{48, 32}, std::pair{32, 80}, std::pair{192, 128}, std::pair{128, 256}}) {
       const int most = std::max(key, value), n = 300, n_heads = 4, n_kv = 2;
       std::mt19937 random(5);
       std::normal_distribution<float> normal;
