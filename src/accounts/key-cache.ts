@@ -23,8 +23,10 @@ interface Entry { readonly holder: KeyHolder; readonly readAt: number }
 export interface KeyTrust {
   /** Milliseconds since 1970: what was changed before has been told of here. */
   readonly confirmedAt: number;
-  /** The store cannot be asked at the moment. */
+  /** It is not known what was changed of late. */
   readonly away: boolean;
+  /** The store cannot be asked at the moment, and says so: one that is only slow is waited for. */
+  readonly gone: boolean;
   /** How long remembered keys go on then, in milliseconds since `confirmedAt`. */
   readonly awayMs: number;
 }
@@ -83,7 +85,7 @@ export class KeyCache {
     const changes = this.#changes;
     let holder: KeyHolder | undefined;
     try {
-      if (this.trust?.away === true) throw unreachable();   // whoever asks now and then finds out when it is back
+      if (this.trust?.gone === true) throw unreachable();   // whoever asks now and then finds out when it is back
       holder = await (known === undefined || this.trust === null ? this.store.find(digest) : within(ANSWER_MS, this.store.find(digest)));
     } catch (error) {
       if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.now())) throw error;

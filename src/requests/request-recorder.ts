@@ -1,4 +1,4 @@
-// RequestSink that gathers: what ends within 250 ms is written together, and no request waits for it (BatchWriter).
+// RequestSink that gathers: what ends waits for a quarter of a second and is written in batches, and no request waits for it (BatchWriter).
 // One per thread that answers requests, used on its event loop only.
 
 import type { Config } from '../config/settings.js';

@@ -27,7 +27,7 @@ export async function databaseStores({ database, listen }: Pick<SharedDatabase, 
     onChange: (organizationId) => changes.hear(organizationId),
     onAway: (err) => {
       if (err === null) log.info({}, 'the shared database is there again');
-      else log.error({ err, away_s: awayS }, 'the shared database is away: known keys go on for a while, others get 503');
+      else log.error({ err, away_s: awayS }, 'the shared database is slow or away: known keys go on for a while, others wait for it or get 503');
     },
   });
   undo.add(listen((message) => feed.hear(message), () => void feed.look()));

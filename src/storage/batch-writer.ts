@@ -1,6 +1,6 @@
-// Gathers what many tell and writes it together. Nobody waits for it: if the store is slow or its disk full, up to
-// MAX_WAITING entries wait here and further ones are dropped, with a line in the log. One per thread that answers
-// requests and kind of entry, used on its event loop only.
+// Gathers what many tell and writes it together, a little at a time, so that requests are answered in between. Nobody waits
+// for it: if the store is slow or its disk full, up to MAX_WAITING entries wait here and further ones are dropped, with a line
+// in the log. One per thread that answers requests and kind of entry, used on its event loop only.
 
 import type { Log } from '../telemetry/types.js';
 
@@ -9,8 +9,11 @@ const FLUSH_MS = 250;
 const RETRY_MS = 2_000;
 /** Most entries written at once: some milliseconds of work. */
 const BATCH = 1_000;
-/** Else as few as keep up: the event loop waits while they are put together. */
-const FEWEST = 64;
+/** Else as few as keep up, a share of what waits: the event loop waits while they are put together. */
+const FEWEST = 32;
+const SHARE = 8;
+/** Between two batches. One upon the other they would hold up, all together, what comes meanwhile. */
+const PAUSE_MS = 25;
 const MAX_WAITING = 50_000;
 
 export interface BatchWriterOptions<T> {
@@ -51,8 +54,7 @@ export class BatchWriter<T> {
   async flush(): Promise<void> {
     this.#disarm();
     while (this.#waiting.length > 0) {
-      const writing = (this.#writing ??= this.#write().finally(() => { this.#writing = null; }));
-      await writing;
+      await this.#once();
       if (this.#failing) return;
     }
   }
@@ -67,8 +69,21 @@ export class BatchWriter<T> {
   #arm(ms: number): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = null;
-      void this.flush();
+      void this.#next();
     }, ms).unref();
+  }
+
+  /** One batch; the one behind it after a pause. */
+  async #next(): Promise<void> {
+    if (this.#waiting.length > 0) await this.#once();
+    if (this.#waiting.length === 0 || this.#failing) return;
+    this.#disarm();
+    this.#arm(PAUSE_MS);
+  }
+
+  /** As whoever asked before, if that is under way. */
+  #once(): Promise<void> {
+    return (this.#writing ??= this.#write().finally(() => { this.#writing = null; }));
   }
 
   #disarm(): void {
@@ -78,7 +93,7 @@ export class BatchWriter<T> {
 
   async #write(): Promise<void> {
     const { what, log, write, batch: most = BATCH } = this.options;
-    const batch = this.#waiting.splice(0, Math.min(most, Math.max(FEWEST, Math.ceil(this.#waiting.length / 4))));
+    const batch = this.#waiting.splice(0, Math.min(most, Math.max(FEWEST, Math.ceil(this.#waiting.length / SHARE))));
     try {
       await write(batch);
       if (this.#failing || this.#dropped > 0) log.info({ dropped: this.#dropped }, `${what} is recorded again`);

@@ -1,4 +1,4 @@
-// UsageSink that gathers: what is told within 250 ms is recorded together, and nothing waits for it (BatchWriter).
+// UsageSink that gathers: what is told waits for a quarter of a second and is recorded in batches, and nothing waits for it (BatchWriter).
 // One per thread that answers requests, used on its event loop only.
 
 import type { FinishedUsage, RejectedUsage, UsageSink } from '../shared/usage-sink.js';

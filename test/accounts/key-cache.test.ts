@@ -77,13 +77,14 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   const { id } = await directory.organizations.ensureFirst();
   const { key, secret } = await directory.apiKeys.create(id, { name: 'a' }, null);
   const { secret: unseen } = await directory.apiKeys.create(id, { name: 'b' }, null);
+  const { secret: unheard } = await directory.apiKeys.create(id, { name: 'c' }, null);
   let now = Date.now();
   let gate: Promise<unknown> = Promise.resolve();
   const store: KeyStore = {
     find: async (digest) => { await gate; return directory.keyStore.find(digest); },
     noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
   };
-  const trust = { confirmedAt: now - 60_000, away: false, awayMs: 10_000 };
+  const trust = { confirmedAt: now - 60_000, away: false, gone: false, awayMs: 10_000 };
   const cache = new KeyCache(store, () => now, trust);
   const isKnown = (): boolean => {
     try {
@@ -114,10 +115,12 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   trust.away = true;
   now += 10_000;
   t.ok(isKnown(), 'away: so long it goes on');
-  await t.rejects(async () => cache.authenticate(unseen), { code: 'maintenance' }, 'one that is not remembered cannot be looked up');
+  t.match(await cache.authenticate(unseen), { organizationId: id }, 'one that is not remembered is looked up');
+  trust.gone = true;
+  await t.rejects(async () => cache.authenticate(unheard), { code: 'maintenance' }, 'where it can be');
   now += 1;
   await t.rejects(async () => cache.authenticate(secret), { code: 'maintenance' });
-  trust.away = false;
+  trust.away = trust.gone = false;
   trust.confirmedAt = now;
   now += 901;
   await cache.authenticate(secret);
@@ -129,9 +132,9 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   t.ok(performance.now() - began > 900);
   late.abort();
   cache.forget('org_other');
-  t.equal(cache.size, 2);
+  t.equal(cache.size, 4);
   cache.forget(id);
-  t.equal(cache.size, 1, 'of its organization nothing is left but the use');
+  t.equal(cache.size, 2, 'of its organization nothing is left but the uses');
 });
 
 t.test('keys too long to be any are not looked up, what is remembered is bounded, and at the moment of its end a key is over', async (t) => {

@@ -132,6 +132,14 @@ t.test('commands work on the shared database', async (t) => {
   t.match(run('list'), /by hand/);
 });
 
+t.test('a database that is slow is waited for: also by who comes with a key that was never seen', async (t) => {
+  const { secret } = await newKey();
+  const slow = postgres.ask(state, 'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT');
+  await sleep(1_700);      // what was changed of late cannot be read: a look begins within 300 ms, and a second later it is late
+  t.equal(await said(b.url, secret), '200');
+  await slow;
+});
+
 t.test('while the database is away known keys go on for their time, unknown ones get 503, and all is well when it is back', async (t) => {
   const { secret } = await newKey();
   t.same([await said(a.url, secret), await said(b.url, secret), await said(b.url, 'sk-nobody')], ['200', '200', '401 invalid_api_key']);

@@ -48,15 +48,29 @@ t.test('flush writes all at once, a batch after the other, also what comes meanw
   t.same(said, []);
 });
 
-t.test('a quarter of what waits at a time, from 64 to a thousand, in order', async (t) => {
+t.test('an eighth of what waits at a time, from 32 to a thousand, in order', async (t) => {
   const { writer, written } = bench();
   const all = Array.from({ length: 5_000 }, (_, one) => one);
   for (const one of all) writer.add(one);
   await writer.close();
   t.same(written.flat(), all);
   const sizes = written.map(({ length }) => length);
-  t.same(sizes.slice(0, 4), [1_000, 1_000, 750, 563]);
-  t.ok(sizes.slice(0, -1).every((size) => size >= 64), 'but the last');
+  t.same(sizes.slice(0, 4), [625, 547, 479, 419]);
+  t.ok(sizes.slice(0, -1).every((size) => size >= 32), 'but the last');
+  for (let one = 0; one < 10_000; one++) writer.add(one);
+  await writer.flush();
+  t.equal(written[sizes.length]?.length, 1_000);
+});
+
+t.test('a pause between two batches, for requests', async (t) => {
+  const at: number[] = [];
+  const writer = new BatchWriter<number>({ what: 'use', log: {} as Log, write: async (batch) => { at.push(performance.now(), batch.length); } });
+  for (let one = 0; one < 100; one++) writer.add(one);
+  const alive = setInterval(() => undefined, 1_000);
+  t.ok(await eventually(() => writer.waiting === 0));
+  clearInterval(alive);
+  t.same(at.filter((_, place) => place % 2 === 1), [32, 32, 32, 4]);
+  for (const place of [2, 4, 6]) t.ok((at[place] as number) - (at[place - 2] as number) >= 24, `${(at[place] as number) - (at[place - 2] as number)} ms`);
 });
 
 t.test('what could not be written comes first when it can be again, and the log says each once', async (t) => {

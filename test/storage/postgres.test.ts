@@ -145,6 +145,23 @@ t.test('a statement that takes too long', async (t) => {
   t.same(await database.query('SELECT 1 AS one'), [{ one: 1 }]);
 });
 
+t.test('what is told while something is told goes with the next statement, in order, and none overlaps another', async (t) => {
+  const warned: string[] = [];
+  const warn = ({ message }: Error): void => { warned.push(message); };
+  process.on('warning', warn);
+  const heard: string[] = [];
+  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: (text) => heard.push(text) });
+  t.teardown(() => {
+    process.off('warning', warn);
+    return notifications.close();
+  });
+  const all = Array.from({ length: 50 }, (_, one) => `${one} ${'x'.repeat(4_000)}`);
+  t.ok((await Promise.all(all.map((text) => notifications.tell(text)))).every((told) => told));
+  t.ok(await eventually(() => heard.length >= all.length));
+  t.same(heard, all);
+  t.same(warned, []);
+});
+
 t.test('lost while running: 503, once in the log, and back without a restart', async (t) => {
   const failures: { reason: string; database: string }[] = [];
   const database = openPool(settingsOf(postgres.url), { onFailure: (failure) => failures.push(failure) });

@@ -7,7 +7,7 @@ import type { KeyTrust } from '../key-cache.js';
 
 /** How often the version is read. */
 const LOOK_MS = 300;
-/** A database that takes longer is away. */
+/** What a database that takes longer may have been told meanwhile is not known: it counts as away, and is asked all the same. */
 const ANSWER_MS = 1_000;
 
 /** Of a notification: whose keys and limits are to be read again, and the version since then. */
@@ -27,6 +27,8 @@ export class ChangeFeed implements KeyTrust {
   #version: number | null = null;
   #confirmedAt = -Infinity;
   #away = false;
+  #gone = false;
+  #asked: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
   #closed = false;
   readonly #now: () => number;
@@ -53,6 +55,10 @@ export class ChangeFeed implements KeyTrust {
     return this.#away;
   }
 
+  get gone(): boolean {
+    return this.#gone;
+  }
+
   /** A notification; those of others are none of ours. */
   hear(message: string): void {
     const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
@@ -64,23 +70,36 @@ export class ChangeFeed implements KeyTrust {
     this.options.onChange(told);
   }
 
-  /** Reads the version: what was committed before now has been heard of when this resolves. Never rejects. */
+  /** Reads the version: what was committed before now has been heard of when this resolves, unless it is away then. Never rejects. */
   async look(): Promise<void> {
+    if (await within(ANSWER_MS, this.#asked ??= this.#ask().finally(() => { this.#asked = null; }))) return;
+    this.#isAway(new Error(`no answer within ${ANSWER_MS} ms`));
+  }
+
+  /** However long it takes. */
+  async #ask(): Promise<void> {
     const asked = this.#now();
     try {
-      const version = await within(ANSWER_MS, this.sql.query<{ version: number }>('SELECT version FROM accounts_state').then((rows) => rows[0]?.version ?? 0));
-      // While it was away anything may have come to pass, another server in its place included.
-      if (this.#away || this.#version === null || version > this.#version) {
+      const version = (await this.sql.query<{ version: number }>('SELECT version FROM accounts_state'))[0]?.version ?? 0;
+      // While it was gone anything may have come to pass, another server in its place included.
+      if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;
         this.options.onChange(null);
       }
       this.#confirmedAt = asked;
+      this.#gone = false;
+      if (this.#now() - asked > ANSWER_MS) return;
       if (this.#away) this.options.onAway?.(null);
       this.#away = false;
     } catch (error) {
-      if (!this.#away && !this.#closed) this.options.onAway?.(error);
-      this.#away = true;
+      this.#gone = true;
+      this.#isAway(error);
     }
+  }
+
+  #isAway(error: unknown): void {
+    if (!this.#away && !this.#closed) this.options.onAway?.(error);
+    this.#away = true;
   }
 
   close(): void {
@@ -95,11 +114,12 @@ export class ChangeFeed implements KeyTrust {
   }
 }
 
-async function within<T>(ms: number, asked: Promise<T>): Promise<T> {
+/** Whether it was over by then. */
+async function within(ms: number, asked: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => { timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms).unref(); });
+  const late = new Promise<boolean>((resolve) => { timer = setTimeout(() => resolve(false), ms).unref(); });
   try {
-    return await Promise.race([asked, late]);
+    return await Promise.race([asked.then(() => true), late]);
   } finally {
     clearTimeout(timer);
   }

@@ -30,6 +30,8 @@ export class Notifications {
   readonly #ping: NodeJS.Timeout;
   #connecting: Promise<void> | null = null;
   #closed = false;
+  #asking = false;
+  readonly #untold: { text: string; told: (well: boolean) => void }[] = [];
 
   private constructor(private readonly settings: DatabaseSettings, private readonly options: NotificationOptions) {
     this.#ping = setInterval(() => void this.#check(), PING_MS).unref();
@@ -53,15 +55,11 @@ export class Notifications {
 
   /** To every process that listens, this one included. False if it could not be told. */
   async tell(text: string): Promise<boolean> {
-    const client = this.#client;
-    if (client === null || Buffer.byteLength(text) > MAX_MESSAGE_BYTES) return false;
-    try {
-      await client.query({ name: 'tell', text: 'SELECT pg_notify($1, $2)', values: [CHANNEL, text] });
-      return true;
-    } catch (error) {
-      this.#lost(client, error);
-      return false;
-    }
+    if (this.#client === null || Buffer.byteLength(text) > MAX_MESSAGE_BYTES) return false;
+    return new Promise((told) => {
+      this.#untold.push({ text, told });
+      void this.#tellAll();
+    });
   }
 
   async close(): Promise<void> {
@@ -94,12 +92,35 @@ export class Notifications {
     this.#retryMs = FIRST_RETRY_MS;
   }
 
+  /** One statement at a time on the connection: what is to be told meanwhile goes with the next one. Told twice within one it is heard once. */
+  async #tellAll(): Promise<void> {
+    while (!this.#asking && this.#untold.length > 0) {
+      const now = this.#untold.splice(0);
+      const well = await this.#ask({ name: 'tell', text: 'SELECT pg_notify($1, said) FROM unnest($2::text[]) AS each (said)', values: [CHANNEL, now.map(({ text }) => text)] });
+      for (const { told } of now) told(well);
+    }
+  }
+
+  /** What is told asks as well as this does. */
   async #check(): Promise<void> {
+    if (this.#asking) return;
+    await this.#ask({ name: 'ping', text: 'SELECT 1' });
+    void this.#tellAll();
+  }
+
+  /** False if the connection is not there, or is lost with it. */
+  async #ask(statement: { name: string; text: string; values?: unknown[] }): Promise<boolean> {
     const client = this.#client;
+    if (client === null) return false;
+    this.#asking = true;
     try {
-      await client?.query({ name: 'ping', text: 'SELECT 1' });
+      await client.query(statement);
+      return true;
     } catch (error) {
-      if (client !== null) this.#lost(client, error);
+      this.#lost(client, error);
+      return false;
+    } finally {
+      this.#asking = false;
     }
   }
 
