@@ -4,7 +4,6 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { checkWhole } from '../../src/storage/database-file.js';
 import { databasePath } from '../../src/storage/lmdb-store.js';
 import type { CreatedApiKey } from '../../src/wire/dashboard.js';
@@ -17,19 +16,19 @@ import { load, usageOf } from './load.js';
 import { Victim } from './victim.js';
 
 const ROUNDS_OF_A_FOLDER = 20;
-/** Load lasts up to that. */
-const LOAD_MS = 700;
+/** Load lasts until the server has computed up to that: a busy machine makes rounds longer, not emptier. */
+const LOAD_CPU_MS = 900;
 /** Of earlier rounds, so many are looked at in each; at the folder's end all. */
 const LOOKED_AT = 24;
 
-export interface RoundsOptions { rounds: number; seed: number; first?: number; say?: (text: string) => void; readyWithinMs?: number }
+export interface RoundsOptions { rounds: number; seed: number; first?: number; say?: (text: string) => void; readyWithinMs?: number; main?: string }
 export interface Failure { round: number; problem: string }
 export interface RoundsResult { rounds: number; failures: Failure[]; readyMs: number[]; counts: string[] }
 
-export async function killRounds({ rounds, seed, first = 0, say = () => undefined, readyWithinMs = 30_000 }: RoundsOptions): Promise<RoundsResult> {
+export async function killRounds({ rounds, seed, first = 0, say = () => undefined, readyWithinMs = 30_000, main }: RoundsOptions): Promise<RoundsResult> {
   const result: RoundsResult = { rounds: 0, failures: [], readyMs: [], counts: [] };
   for (let at = first; at < first + rounds; at += ROUNDS_OF_A_FOLDER) {
-    const folder = new Folder(seed, readyWithinMs, result);
+    const folder = new Folder(seed, readyWithinMs, result, main);
     const failed = result.failures.length;
     try {
       await folder.rounds(at, Math.min(ROUNDS_OF_A_FOLDER, first + rounds - at), say);
@@ -60,7 +59,7 @@ class Folder {
   #organization = '';
   #target: Checked | null = null;
 
-  constructor(private readonly seed: number, private readonly readyWithinMs: number, private readonly result: RoundsResult) {
+  constructor(private readonly seed: number, private readonly readyWithinMs: number, private readonly result: RoundsResult, private readonly main: string | undefined) {
     mkdirSync(this.#data);
     writeScriptModel(this.#model);
   }
@@ -90,11 +89,11 @@ class Folder {
     const target = this.#target!;
     const victim = this.#victim!;
     const loaded = load(target, ledger, this.seed * 7_919 + this.round);
-    await sleep(random.below(LOAD_MS));
+    await victim.computed(random.below(LOAD_CPU_MS));
     const how = random.below(10);
     if (how === 0) {
       victim.terminate();
-      await sleep(random.below(700));
+      await victim.computed(random.below(400));
     }
     await victim.kill();
     await loaded;
@@ -102,8 +101,8 @@ class Folder {
     this.#tell(victim.errors().map((line) => `the log says ${line}`));
     this.#checkFile();
     if (how === 1) {
-      const starting = new Victim(this.#data, this.#model);
-      await sleep(random.below(this.result.readyMs.at(-1) ?? 1_000));
+      const starting = new Victim(this.#data, this.#model, this.main);
+      await starting.computed(random.below(Math.ceil(victim.readyCpuMs)));
       await starting.kill();
       this.#checkFile();
     }
@@ -119,7 +118,7 @@ class Folder {
     const before = ledger.responses.length;
     const victim = this.#victim!;
     const loaded = load(this.#target!, ledger, this.seed * 7_919 - 1 - this.round);
-    await sleep(300);
+    await victim.computed(300);
     victim.terminate();
     const code = await victim.exitCode();
     if (code !== 0) this.#tell([`SIGTERM ended it with ${code}`]);
@@ -136,7 +135,7 @@ class Folder {
   }
 
   async #start(): Promise<void> {
-    const victim = new Victim(this.#data, this.#model);
+    const victim = new Victim(this.#data, this.#model, this.main);
     this.#victim = victim;
     const url = await victim.ready;
     this.result.readyMs.push(victim.readyMs);

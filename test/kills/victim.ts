@@ -1,24 +1,38 @@
 // A server process that is to be killed, at any moment: before it is ready too.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { endsWithParent, main } from '../e2e/monolith.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { endsWithParent, main as released } from '../e2e/monolith.js';
 
 export const MODEL = 'tycho-1.0';
+
+/** A victim that computes nothing is waited for no longer. */
+const IDLE_MS = 3_000;
+const TICK_MS = 50;
+/** Passes while this process runs: neither while the machine is held nor while this waits for a processor. */
+let ownMs = 0;
+setInterval(() => { ownMs += TICK_MS; }, TICK_MS).unref();
+
+/** Of all threads, in milliseconds: computed, and ready to compute without a processor to do it on. */
+interface Times { computed: number; starved: number }
 
 export class Victim {
   /** Its address, when it takes requests; rejects if it has ended before. */
   readonly ready: Promise<string>;
-  /** How long that took. */
+  /** How long that took, less what it waited for a processor; and what it computed meanwhile. */
   readyMs = 0;
+  readyCpuMs = 0;
   readonly #process: ChildProcess;
   readonly #exited: Promise<unknown[]>;
   #log = '';
   #ending = false;
   #ended = false;
 
-  constructor(data: string, modelFile: string) {
-    const begun = performance.now();
+  /** `main`: what is run, if not dist/main.js. */
+  constructor(data: string, modelFile: string, main = released) {
+    const begun = ownMs;
     this.#process = spawn(process.execPath, [...endsWithParent, main, 'serve', '--log', 'json', '--model', `${MODEL}=${modelFile}`], {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: {
@@ -30,7 +44,9 @@ export class Victim {
     this.#exited = once(this.#process, 'exit').finally(() => { this.#ended = true; });
     this.ready = Promise.race([this.#firstLine(), this.#exited.then(([code, signal]) => { throw new Error(`the server ended with ${String(signal ?? code)} before it was ready: ${this.#log.slice(-2_000)}`); })])
       .then((line) => {
-        this.readyMs = performance.now() - begun;
+        const { computed, starved } = this.#times();
+        this.readyMs = Math.max(0, ownMs - begun - starved);
+        this.readyCpuMs = computed;
         return (JSON.parse(line) as { url: string }).url;
       });
     this.ready.catch(() => undefined);
@@ -57,6 +73,12 @@ export class Victim {
     this.#process.kill('SIGTERM');
   }
 
+  /** Resolves when it has computed for so long from now on, or ended; in any case after some seconds, since it may have nothing to do. */
+  async computed(ms: number): Promise<void> {
+    const begun = ownMs;
+    for (const before = this.#times().computed; !this.#ended && ownMs - begun < IDLE_MS && this.#times().computed - before < ms;) await sleep(1);
+  }
+
   async exitCode(): Promise<number | null> {
     return (await this.#exited)[0] as number | null;
   }
@@ -64,6 +86,21 @@ export class Victim {
   /** Lines of its log that say that something of its own went wrong. */
   errors(): string[] {
     return this.#log.split('\n').filter((line) => line !== '' && !/"level":"?(warn|info|40|30)/.test(line));
+  }
+
+  #times(): Times {
+    const sum: Times = { computed: 0, starved: 0 };
+    try {
+      const tasks = `/proc/${this.#process.pid}/task`;
+      for (const task of readdirSync(tasks)) {
+        const [computed = 0, starved = 0] = readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ').map(Number);
+        sum.computed += computed / 1e6;
+        sum.starved += starved / 1e6;
+      }
+    } catch {
+      // it has ended, or a thread of it
+    }
+    return sum;
   }
 
   async #firstLine(): Promise<string> {

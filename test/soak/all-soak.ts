@@ -1,9 +1,10 @@
 // npm run soak -- [--minutes N] [--seed N] [--rate N]: two threads, every endpoint, 30 percent of the requests given up, keys made
-// and revoked, models drained and loaded again. Memory has to be flat within 2 percent over the last half and the allocator's
-// arenas no more than before; descriptors and what the server counts as under way come back. With --leak N its main thread keeps
+// and revoked, models drained and loaded again. Memory, as it is behind a full collection of every thread, has to be flat within
+// 2 percent over the last half and the allocator's arenas no more than before; descriptors and what the server counts as under way come back. With --leak N its main thread keeps
 // so many bytes a second (leak.ts): that has to be found.
 import { join } from 'node:path';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
@@ -11,11 +12,14 @@ import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually, root } from '../e2e/monolith.js';
 import { people } from './people.js';
-import { growth, mostOf, sampleOf, type Sample } from './sample.js';
+import { growth, keptOf, mostOf, sampleOf, type Kept, type Sample } from './sample.js';
 import { MODELS, Traffic } from './traffic.js';
 
 const CLIENTS = 24;
 const SAMPLE_MS = 5_000;
+/** Every so many samples, all threads collect first. */
+const COLLECT = 3;
+const THREADS = 2;
 const FLAT = 0.02;
 /** Of the database's readers and connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
@@ -31,14 +35,16 @@ if (!(minutes > 0) || !Number.isSafeInteger(seed) || !(rate === null || rate > 0
 const say = (text: string): void => { process.stdout.write(`${text}\n`); };
 const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 
+const folder = mkdtempSync(join(tmpdir(), 'monolith-soak-'));
 const seeing = join(root, 'test', 'data', 'vision', 'text-llama-bpe.gguf');
 const picture = `data:image/png;base64,${readFileSync(join(root, 'test', 'data', 'vision', 'shapes.png')).toString('base64')}`;
 const { server, owner, organization, client, close } = await openOwned({
   args: ['--engine-max-sequences', '6', '--engine-queue-max', '6', '--engine-queue-wait-ms', '300', '--model', `see=${seeing}`],
   env: {
-    MONOLITH_LOG_LEVEL: 'error', MONOLITH_LIMITS_CONCURRENCY: '12', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_WS_MAX_CONNECTIONS: '12', MONOLITH_HTTP_THREADS: '2',
+    MONOLITH_LOG_LEVEL: 'error', MONOLITH_LIMITS_CONCURRENCY: '12', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_WS_MAX_CONNECTIONS: '12', MONOLITH_HTTP_THREADS: String(THREADS),
     MONOLITH_IMAGES_MAX_TOKENS: '200', MONOLITH_MODELS: JSON.stringify({ see: { max_output_tokens: 8 } }),
-    ...(leak === 0 ? {} : { NODE_OPTIONS: `--import ${pathToFileURL(join(root, 'build', 'test', 'soak', 'leak.js')).href}`, MONOLITH_TEST_LEAK: String(leak) }),
+    NODE_OPTIONS: ['collect', 'leak'].map((name) => `--import ${pathToFileURL(join(root, 'build', 'test', 'soak', `${name}.js`)).href}`).join(' '),
+    MONOLITH_TEST_COLLECTED: join(folder, 'collected.json'), MONOLITH_TEST_LEAK: String(leak),
   },
 });
 const problems: string[] = [];
@@ -52,14 +58,16 @@ try {
   const begun = sampleOf(pid);
   const end = performance.now() + minutes * 60_000;
   const samples: Sample[] = [];
-  await Promise.all([traffic.run(CLIENTS, end), sampling(pid, samples, end), people({ server, owner, organization, client, models: [...MODELS, 'see'], end })]);
+  const kept: Kept[] = [];
+  await Promise.all([traffic.run(CLIENTS, end), sampling(pid, samples, kept, end), people({ server, owner, organization, client, models: [...MODELS, 'see'], end })]);
   if (!await eventually(async () => (await sum('monolith_sequences_running')) === 0 && (await sum('monolith_requests_waiting')) === 0, 60_000)) problems.push('sequences run, or requests wait, of clients that are gone');
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);
   if (!await eventually(async () => (await limits()).models.every(({ concurrency }) => concurrency.in_use === 0), 60_000)) problems.push(`places are taken by nobody: ${JSON.stringify((await limits()).models)}`);
   if (!await eventually(() => sampleOf(pid).descriptors <= begun.descriptors + DESCRIPTORS_MORE, 60_000)) problems.push(`${sampleOf(pid).descriptors} descriptors are open, and were ${begun.descriptors}`);
   const of = (name: keyof Sample): number[] => samples.map((sample) => sample[name]);
-  const more = growth(of('anonymous'));
-  if (!(more <= FLAT)) problems.push(`anonymous memory grew by ${(100 * more).toFixed(1)} percent over the last half`);
+  const percent = (values: readonly number[]): string => `${(100 * growth(values)).toFixed(1)} percent`;
+  const anonymous = kept.map((one) => one.anonymous);
+  if (!(growth(anonymous) <= FLAT)) problems.push(`anonymous memory behind collections grew by ${percent(anonymous)} over the last half`);
   const [arenasBefore, arenasAfter] = mostOf(of('arenas'));
   if (!(arenasAfter <= arenasBefore + ARENAS_MORE)) problems.push(`${arenasAfter} arenas in the last half, and at most ${arenasBefore} before`);
   if (traffic.statuses.has('500')) problems.push(`${traffic.statuses.get('500')} answers were 500`);
@@ -67,12 +75,19 @@ try {
   if (unasked.length > 0) problems.push(`never asked: ${unasked.join(', ')}`);
   const last = sampleOf(pid);
   say(`answers: ${JSON.stringify(Object.fromEntries(traffic.statuses))}`);
-  say(`anonymous: ${mib(begun.anonymous)} at the beginning, ${of('anonymous').filter((_, at) => at % Math.ceil(samples.length / 12) === 0).map(mib).join(', ')}, ${mib(last.anonymous)} idle; over the last half ${(100 * more).toFixed(1)} percent`);
+  say(`anonymous: ${mib(begun.anonymous)} at the beginning, ${of('anonymous').filter((_, at) => at % Math.ceil(samples.length / 12) === 0).map(mib).join(', ')}, ${mib(last.anonymous)} idle; over the last half ${percent(of('anonymous'))}`);
+  say(`behind ${kept.length} collections ${anonymous.filter((_, at) => at % Math.ceil(kept.length / 12) === 0).map(mib).join(', ')}; over the last half ${percent(anonymous)}; beside the heaps ${percent(kept.map((one) => one.native))}`);
+  for (const thread of kept.at(-1)?.isolates.map((one) => one.thread) ?? []) {
+    const isolates = kept.flatMap((one) => one.isolates.filter((isolate) => isolate.thread === thread));
+    const told = (name: string, values: readonly number[]): string => `${name} ${mib(values.at(-1) ?? NaN)} (${percent(values)})`;
+    say(`thread ${thread} keeps ${[told('objects', isolates.map((one) => one.used)), told('heap', isolates.map((one) => one.heap)), told('outside', isolates.map((one) => one.external)), ...Object.keys(isolates[0]?.spaces ?? {}).filter((space) => isolates.at(-1)!.spaces[space]! > 500_000).map((space) => told(space, isolates.map((one) => one.spaces[space]!)))].join(', ')}`);
+  }
   say(`descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas} (${arenasBefore} and ${arenasAfter} at most in either half), resident ${mib(begun.resident)} to ${mib(last.resident)}`);
   const errors = server.log().split('\n').filter((line) => /"level":"?(error|50)/.test(line));
   if (errors.length > 0) problems.push(`the log has ${errors.length} errors: ${errors[0]}`);
 } finally {
   await close();
+  rmSync(folder, { recursive: true, force: true });
 }
 for (const problem of problems) say(problem);
 say(problems.length === 0 ? 'nothing is left' : `${problems.length} problems`);
@@ -88,12 +103,17 @@ async function documented(): Promise<string[]> {
   return Object.entries(paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`)).filter((one) => !['GET /props', 'GET /slots'].includes(one));
 }
 
-async function sampling(pid: number, samples: Sample[], end: number): Promise<void> {
+async function sampling(pid: number, samples: Sample[], kept: Kept[], end: number): Promise<void> {
   const began = performance.now();
   while (performance.now() < end) {
     await sleep(SAMPLE_MS);
     const sample = sampleOf(pid);
     samples.push(sample);
-    if (samples.length % 12 === 0) say(`${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
+    if (samples.length % COLLECT === 0) {
+      const one = await keptOf(pid, join(folder, 'collected.json'), 1 + THREADS);
+      if (one !== null) kept.push(one);
+    }
+    const last = kept.at(-1);
+    if (samples.length % 12 === 0 && last !== undefined) say(`${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, behind a collection ${mib(last.anonymous)}, of that objects ${mib(last.used)} and beside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`);
   }
 }

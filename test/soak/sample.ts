@@ -1,5 +1,6 @@
 // What a running process has of memory, descriptors and threads, as Linux says it.
-import { readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Sample {
   /** Bytes of its own: mapped files apart. */
@@ -9,6 +10,26 @@ export interface Sample {
   threads: number;
   /** Of the C library's allocator, but for the first. */
   arenas: number;
+}
+
+/** What a JavaScript thread keeps, in bytes (collect.ts). */
+export interface Isolate {
+  thread: number;
+  used: number;
+  /** Pages that its heap has. */
+  heap: number;
+  external: number;
+  malloced: number;
+  spaces: Record<string, number>;
+}
+
+/** Behind a collection of all threads. */
+export interface Kept extends Sample {
+  /** Of all JavaScript objects. */
+  used: number;
+  /** Anonymous memory beside the heaps: the engine's, and what the C library's allocator holds. */
+  native: number;
+  isolates: Isolate[];
 }
 
 const ARENA = 64n * 1024n * 1024n;
@@ -21,6 +42,19 @@ export function sampleOf(pid: number): Sample {
     descriptors: readdirSync(`/proc/${pid}/fd`).length, threads: readdirSync(`/proc/${pid}/task`).length,
     arenas: arenasIn(readFileSync(`/proc/${pid}/maps`, 'utf8')),
   };
+}
+
+/** Has all threads of it collect; null: it did not answer in time. */
+export async function keptOf(pid: number, file: string, threads: number): Promise<Kept | null> {
+  rmSync(file, { force: true });
+  process.kill(pid, 'SIGUSR2');
+  for (let tries = 200; tries > 0 && !existsSync(file); tries--) await sleep(50);
+  if (!existsSync(file)) return null;
+  const sample = sampleOf(pid);
+  const isolates = JSON.parse(readFileSync(file, 'utf8')) as Isolate[];
+  if (isolates.length !== threads) return null;
+  const sum = (name: 'used' | 'heap'): number => isolates.reduce((all, one) => all + one[name], 0);
+  return { ...sample, used: sum('used'), native: sample.anonymous - sum('heap'), isolates };
 }
 
 /** An arena's heap begins at a multiple of 64 MiB; what of it is not in use yet cannot be read. */
