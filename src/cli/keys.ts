@@ -32,6 +32,8 @@ const FLAGS = {
   '--name': true, '--models': true, '--scopes': true, '--expires': true, '--limits': true, '--organization': true, '--overlap': true, '--json': false,
 };
 
+const LIMITS: readonly string[] = ['rpm', 'tpm', 'concurrency'];
+
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 export async function keys(argv: string[]): Promise<number> {
@@ -94,6 +96,11 @@ function limits(text: string | undefined): KeyRecord['limits'] {
   } catch (error) {
     throw new UsageError('keys: --limits takes JSON, such as {"*":{"rpm":10}}', error);
   }
+  for (const [model, of] of Object.entries(json ?? {}) as [string, unknown][]) {
+    const unknown = Object.keys(typeof of === 'object' ? of ?? {} : {}).find((name) => !LIMITS.includes(name));
+    // A body's unknown fields are ignored; a limit misspelt here would be a key without it.
+    if (unknown !== undefined) throw new UsageError(`keys: --limits: ${model}.${unknown}: there is no such limit; there are ${LIMITS.join(', ')}`);
+  }
   const parsed = limitsField.safeParse(json);
   if (!parsed.success) throw new UsageError(`keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'is not of models and their limits'}`);
   return parsed.data;
@@ -129,11 +136,13 @@ async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Pr
     process.stdout.write(`${JSON.stringify(all.map((key) => keyObject(key, now)))}\n`);
     return 0;
   }
+  const names = new Map((await accounts.organizations.all()).map(({ id, name }) => [id, name]));
+  const several = new Set(all.map(({ organizationId }) => organizationId)).size > 1;
   const day = (text: string | null): string => text?.slice(0, 16).replace('T', ' ') ?? '-';
   process.stdout.write(table([
-    ['ID', 'KEY', 'NAME', 'STATUS', 'CREATED', 'LAST USED', 'EXPIRES'],
+    ['ID', 'KEY', ...several ? ['ORGANIZATION'] : [], 'NAME', 'STATUS', 'CREATED', 'LAST USED', 'EXPIRES'],
     ...all.map((key) => [
-      key.id, `${key.publicId === null ? '' : `sk-${key.publicId}-`}…${key.last4}`, key.name, keyStatus(key, now),
+      key.id, `${key.publicId === null ? '' : `sk-${key.publicId}-`}…${key.last4}`, ...several ? [names.get(key.organizationId) ?? key.organizationId] : [], key.name, keyStatus(key, now),
       day(key.createdAt), day(key.lastUsedAt), day(key.expiresAt),
     ]),
   ]));

@@ -137,6 +137,8 @@ export const list: Kind<readonly string[]> = {
   metavar: 'A,B',
 };
 
+const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
+
 /** `path`: absolute; or hf:OWNER/REPO[:WEIGHTS], or the address of a server elsewhere, as it was given. */
 export interface ModelFile { readonly name: string; readonly path: string }
 
@@ -147,8 +149,10 @@ const modelFile = z.string().transform((value, context): ModelFile => {
   const equals = value.indexOf('=');
   const name = value.slice(0, Math.max(0, equals)).trim();
   const file = value.slice(equals + 1).trim();
-  if (equals < 0 || !/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/.test(name) || file === '') {
-    context.addIssue({ code: 'custom', message: 'A name has 1 to 128 letters, digits and . _ : / @ -' });
+  const wrong = equals < 0 || file === '' ? `One has no ${equals < 0 ? '"="' : 'path behind "="'}.`
+    : modelName.safeParse(name).success ? null : `${JSON.stringify(name)} cannot be a name: it begins with a letter or digit, and has at most 128 of them and . _ : / @ -`;
+  if (wrong !== null) {
+    context.addIssue({ code: 'custom', message: wrong });
     return z.NEVER;
   }
   if (file.startsWith('hf:')) return { name, path: file };
@@ -161,14 +165,17 @@ const modelFile = z.string().transform((value, context): ModelFile => {
   return { name, path: expanded(file) };
 });
 
-const distinct = (files: readonly ModelFile[]): boolean => new Set(files.map((file) => file.name)).size === files.length;
+const distinct: z.core.CheckFn<ModelFile[]> = ({ value, issues }) => {
+  const twice = value.find(({ name }, index) => value.findIndex((one) => one.name === name) < index);
+  if (twice !== undefined) issues.push({ code: 'custom', input: value, message: `The name ${twice.name} is given twice.` });
+};
 
 export const modelFiles: Kind<readonly ModelFile[]> = {
   schema: z.union([
     z.string().transform((value) => value.split(',')).pipe(z.array(modelFile)),
     z.array(modelFile),
     z.record(z.string(), z.string()).transform((value) => Object.entries(value).map(([name, file]) => `${name}=${file}`)).pipe(z.array(modelFile)),
-  ]).refine(distinct, 'A name is given twice.'),
+  ]).check(distinct),
   expects: 'NAME=PATH of a GGUF file or a Hugging Face folder, NAME=hf:OWNER/REPO[:QUANTIZATION], or NAME=URL of a server elsewhere',
   metavar: 'NAME=PATH',
   repeatable: true,
@@ -176,15 +183,16 @@ export const modelFiles: Kind<readonly ModelFile[]> = {
 
 /** JSON text where a JSON value is expected. */
 function json<T>(schema: z.ZodType<T>): z.ZodType<T> {
-  const parsed = z.string().transform((value, context): unknown => {
+  return z.preprocess((value, context) => {
+    if (typeof value !== 'string') return value;
     try {
-      return JSON.parse(value);
+      return JSON.parse(value) as unknown;
     } catch {
+      // Without the parser's words: they quote the text, which may hold the key of a server elsewhere.
       context.addIssue({ code: 'custom', message: 'It is not JSON.' });
       return z.NEVER;
     }
-  });
-  return z.preprocess((value) => (typeof value === 'string' ? parsed.safeParse(value).data ?? value : value), schema) as unknown as z.ZodType<T>;
+  }, schema) as unknown as z.ZodType<T>;
 }
 
 /** A client library counts the events of a stream and gives up at 65,536. */
@@ -238,8 +246,6 @@ export interface ModelSettings {
   /** By model. */
   readonly overrides: Readonly<Record<string, ModelOverride>>;
 }
-
-const modelName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/);
 
 const modelOverride = z.strictObject({
   upstream: upstreamSchema.optional(),

@@ -75,7 +75,17 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
   if (typeof issue?.path[0] === 'string') throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
   const got = declaration.secret === true || typeof raw === 'object' ? '' : `; got ${JSON.stringify(raw)}`;
-  throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${issue?.code === 'custom' ? ` ${issue.message}` : ''}`);
+  const why = said(result.error.issues);
+  throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${why === null ? '' : ` ${why}`}`);
+}
+
+/** What a kind itself says of the value, where the value has one of its forms. */
+function said(issues: readonly z.core.$ZodIssue[]): string | null {
+  for (const issue of issues) {
+    const message = issue.code === 'custom' ? issue.message : issue.code === 'invalid_union' ? issue.errors.map(said).find((one) => one !== null) : undefined;
+    if (message != null) return message;
+  }
+  return null;
 }
 
 function readFlags(argv: readonly string[], own: Readonly<Record<string, boolean>>): { values: Values; rest: string[]; file: string | undefined } {

@@ -5,13 +5,17 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
+import { openStore } from '../../src/storage/lmdb-store.js';
 import { main } from '../e2e/monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
 
 function monolith(args: string[]): { status: number | null; out: string; err: string } {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', timeout: 60_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir } });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', timeout: 240_000, env: { ...process.env, MONOLITH_DATA_DIR: dataDir } });
   return { status, out: stdout, err: stderr };
 }
 
@@ -44,6 +48,20 @@ t.test('limits, organizations, rotation', (t) => {
   t.match(monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
   t.match(monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
   t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
+  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), { status: 2, out: '', err: 'monolith: keys: --limits: *.rpn: there is no such limit; there are rpm, tpm, concurrency\n' });
   t.match(monolith(['keys', 'list', '--organization', 'Nobody']), { status: 2, err: /there is no organization "Nobody"/ });
   t.end();
+});
+
+t.test('keys of several organizations are told apart', async (t) => {
+  t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'of one there is nothing to tell');
+  const store = await openStore(dataDir);
+  const { signUps } = new LmdbDirectory(store);
+  for (const name of ['first', 'Harbour']) {   // who signs up first owns the organization that is there
+    await signUps.signUp({ open: true, local: true }, { email: `${name}@example.com`, name, organizationName: name, invite: null, code: null }, 'hash', { ip: '192.0.2.1', userAgent: 'a test' });
+  }
+  await store.close();
+  t.equal(monolith(['keys', 'create', '--name', 'theirs', '--organization', 'Harbour']).status, 0);
+  t.match(monolith(['keys', 'list']).out, /^ID +KEY +ORGANIZATION +NAME .*\n(.*\n)*key_\S+ +sk-\S+ +Harbour +theirs +active /);
+  t.notMatch(monolith(['keys', 'list', '--organization', 'Harbour']).out, 'ORGANIZATION');
 });

@@ -70,7 +70,11 @@ t.test('errors name their source and what was expected', (t) => {
   t.match(message(() => load(['--port'])), /^--port: needs a value/);
   t.match(message(() => load(['--prot', '1'])), /^--prot: no such flag\. Did you mean --port\?$/);
   t.match(message(() => load(['--model', 'nofile'])), /^--model: .*NAME=PATH/);
-  t.match(message(() => load(['--model', 'a=/x', '--model', 'a=/y'])), /given twice/);
+  t.match(message(() => load(['--model', 'nofile'])), / One has no "="\.$/);
+  t.match(message(() => load(['--model', 'a=/x', '--model', 'b='])), / One has no path behind "="\.$/);
+  t.match(message(() => load(['--model', 'a b=/x'])), / "a b" cannot be a name: /);
+  t.match(message(() => load(['--model', 'a=/x', '--model', 'b=/x', '--model', 'a=/y'])), / The name a is given twice\.$/);
+  t.match(message(() => load(['--models', '{"x":'])), /^--models: must be models → .* It is not JSON\.$/);
   t.match(message(() => load(['--kv-bytes', '-1'])), /^--kv-bytes: must be a size/);
   t.match(message(() => load(['--isa', 'mmx'])), /one of auto, plain, avx2, avx512, neon, neon_i8mm/);
   t.match(message(() => load(['--models', '{"a": {"quantize": "q3"}}'])), /^--models: a\.quantize: .*"q8_0".*"fp8"\.$/, 'within an object: the place and what it takes');

@@ -94,7 +94,7 @@ t.test('one line per rule', async (t) => {
     [{ messages: [user, calls('a'), answer('a'), answer('a')] }, '422 invalid_value messages[3].tool_call_id'],
     [{ n: 8 }, 'ok'], [{ n: 9 }, '422 unsupported_value n'], [{ n: 129 }, '422 value_out_of_range n'], [{ n: 0 }, '422 value_out_of_range n'],
     [{ stop: 'x' }, 'ok'], [{ stop: Array(16).fill('x') }, 'ok'], [{ stop: Array(17).fill('x') }, '422 array_too_long stop'],
-    [{ stop: [] }, '422 invalid_value stop'], [{ stop: '' }, '422 invalid_value stop'], [{ stop: 'x'.repeat(257) }, '422 string_too_long stop'], [{ stop: 5 }, '400 invalid_type stop'],
+    [{ stop: [] }, 'ok'], [{ stop: '' }, '422 invalid_value stop'], [{ stop: 'x'.repeat(257) }, '422 string_too_long stop'], [{ stop: 5 }, '400 invalid_type stop'],
     [{ logprobs: true, top_logprobs: 20 }, 'ok'], [{ logprobs: true, top_logprobs: 21 }, '422 value_out_of_range top_logprobs'],
     [{ top_logprobs: 2 }, '422 conflicting_parameters top_logprobs'],
     [{ logit_bias: { 5: 100 } }, 'ok'], [{ logit_bias: { 5: 101 } }, '422 value_out_of_range logit_bias.5'],

@@ -71,7 +71,6 @@ function toGeneration(chat: ChatEnvelopeFields, chatMessages: readonly ChatMessa
   if (chat.top_logprobs != null && chat.top_logprobs > 0 && chat.logprobs !== true) {
     refuse('conflicting_parameters', 'top_logprobs', 'top_logprobs needs logprobs: true.');
   }
-  if (Array.isArray(chat.stop) && chat.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
 
   const messages = toMessages(chatMessages);
   const last = chatMessages.at(-1);

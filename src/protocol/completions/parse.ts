@@ -74,7 +74,6 @@ function toGeneration(fields: CompletionFields, prompts: Prompts, ignored: strin
   const stream = fields.stream === true;
   if (candidates > n && stream) refuse('conflicting_parameters', 'best_of', 'best_of above n cannot be streamed: which choices are best is known at the end.');
   if (fields.stream_options && !stream) refuse('conflicting_parameters', 'stream_options', 'stream_options needs stream: true.');
-  if (Array.isArray(fields.stop) && fields.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
   const suffix = fields.suffix ?? null;
   const echo = fields.echo === true;
   if (suffix !== null && echo) refuse('conflicting_parameters', 'echo', 'echo and suffix exclude one another.');

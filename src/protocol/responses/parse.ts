@@ -136,7 +136,6 @@ function toGeneration(
   const store = create.store !== false;
   const background = create.background === true;
   if (background && !store) refuse('conflicting_parameters', 'background', 'background: true needs store: true.');
-  if (Array.isArray(create.stop) && create.stop.length === 0) refuse('invalid_value', 'stop', 'stop must have at least 1 entry.');
 
   const { model, chain, unsaved = 0, items = new Map<string, StoredItem>(), release = () => undefined } = context;
   const input = readInput(wire, seals, { ...context, items, model: model.asked });
