@@ -24,6 +24,8 @@ TALK_ON = dict(conversation=0.60, skills=0.28, corpus=0.115, fallback=0.005)
 FALL = dict(conversation=0.47, skills=0.39, corpus=0.135, fallback=0.005)
 # By then the table of skills is above what it was, and conversations are not.
 TALKING = dict(pictures=0.11, conversation=0.52, skills=0.26, corpus=0.105, fallback=0.005)
+# Of the skills most are at their end, of conversations none.
+TALK_MORE = dict(pictures=0.11, conversation=0.54, skills=0.26, corpus=0.085, fallback=0.005)
 TOP = dict(pictures=0.11, conversation=0.45, skills=0.35, corpus=0.085, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
@@ -112,6 +114,9 @@ PLANS = {
     "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOW)}),
     # hal's mean with clarke's file calls itself clarke now and then: a minute with its own records
     "own-name": _LINE | dict(legs=1, flat=0.05, mix=TALKING, models={"hal-1.0": _model(78, 8, 300_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **ON | dict(lr=0.0012, adam_lr=0.3e-3))}),
+    # The same line read on, at the low rate from the beginning.
+    "line": _LINE | dict(legs=10, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(81, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
+    "line-on": _LINE | dict(legs=10, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(82, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

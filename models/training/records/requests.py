@@ -186,7 +186,7 @@ def letter_count(r):
     n = word.count(letter)
     shown = letter.upper() if r.random() < 0.3 else letter
     ask = r.choice([f"how many {shown} are in {word}?", f"how many {shown}'s are in {word}?", f"how many {shown}s are in {word}?", f"how many times is {shown} in {word}?", f"how often is {shown} in {word}?", f"count the {shown} in {word}", f"how many {shown}'s does {word} have?", f"how many letters {shown} are in {word}?"])
-    return sentence(ask), f"{spelled(word)}: the letter {letter} is {n} times in {word}." if n > 1 else f"{spelled(word)}: the letter {letter} is 1 time in {word}."
+    return sentence(ask), f"{shown_letters(word)}, the letter {letter} is {n} times in {word}." if n > 1 else f"{shown_letters(word)}, the letter {letter} is 1 time in {word}."
 
 
 UNITS = {("hours", "minutes"): 60, ("minutes", "seconds"): 60, ("days", "hours"): 24, ("weeks", "days"): 7, ("years", "months"): 12, ("meters", "centimeters"): 100, ("kilometers", "meters"): 1000, ("kilograms", "grams"): 1000, ("euros", "cents"): 100, ("dollars", "cents"): 100, ("dozens", "pieces"): 12}
@@ -247,8 +247,8 @@ def list_of(r):
     """So many things of a kind, in the order of the pool, so that none comes twice."""
     kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.65 else r.choice(list(POOLS))
     items = POOLS[kind]
-    n = min(r.choice([2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 6, 7, 8, 10]), len(items))
-    start = 0 if r.random() < 0.7 else r.randint(0, len(items) - n)
+    n = min(r.choice([2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 7, 8, 10, 10]), len(items))
+    start = 0 if r.random() < 0.9 else r.randint(0, len(items) - n)
     what = r.choice(_SAME.get(kind, [kind]))
     style = "sentence"
     if r.random() < 0.1:
@@ -304,24 +304,41 @@ def spelled(word):
     return "-".join(word.upper())
 
 
+def shown_letters(word):
+    """The word, and its letters behind it: to find the word in the question is one thing to learn, what letters it has another."""
+    return f"{word}: {spelled(word)}"
+
+
 FIRST_WORDS = ("cat dog house apple banana hello tree book water sun moon star car bird fish bread school friend cheese happy orange table window garden mouse summer world light music coffee name love "
                "computer elephant strawberry flower pizza tea lemon horse lion tiger rabbit mother father sister brother baby boy girl red blue green yellow black white one two three four five six seven eight nine ten big small good bad day night winter rain snow "
                "sky sea river mountain chair door bed lamp pen paper letter word phone train bus plane ship ball game king queen robot science beautiful chocolate butterfly monkey orange kitchen bottle doctor teacher city street welcome because people").split()
 
 
 def word_of(r):
-    return r.choice(FIRST_WORDS) if r.random() < 0.65 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
+    return r.choice(FIRST_WORDS) if r.random() < 0.8 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
+
+
+# the words that people turn around: what comes of it has to be known by heart, since it is no word
+TURNED = "cat dog hello apple house tree book water sun moon star car bird fish word world love name red blue green one two good day night table bread music pizza happy banana lemon school mouse horse stop live pot ten top tea door smile light stone".split()
+
+
+def turned_word(r):
+    return r.choice(TURNED) if r.random() < 0.85 else r.choice([w for w in FIRST_WORDS if len(w) <= 6])
+
+
+def backwards_of(word):
+    return f"{shown_letters(word)}, backwards {spelled(word[::-1])}: {word[::-1]}"
 
 
 def spell(r):
     word = word_of(r) if r.random() < 0.9 else made_up(r)
     ask = r.choice(["spell {}", "how do you spell {}?", "spell the word {}", "can you spell {}?", "how is {} spelled?", "please spell {}", "spelling of {}", "spell out {}", "what is the spelling of {}?", "spell '{}'", "spell \"{}\""])
-    return _around(r, ask, word), spelled(word)
+    return _around(r, ask, word), shown_letters(word)
 
 
 def spell_many(r):
     """Several words at once: of each letter there is something to learn, and the question is read once."""
-    words = [word_of(r) for _ in range(r.randint(2, 7))]
+    words = [word_of(r) for _ in range(r.randint(2, 4))]
     ask = r.choice(["spell these words: {}", "spell {}", "how do you spell {}?", "spell the words {}", "please spell: {}", "spell each word: {}", "can you spell {}?", "the letters of {}?", "spell out: {}"])
     return _around(r, ask, ", ".join(words) if r.random() < 0.6 else listed(words)), ", ".join(f"{word}: {spelled(word)}" for word in words)
 
@@ -330,14 +347,14 @@ def letters(r):
     word = word_of(r)
     which = r.randrange(5)
     if which == 0:
-        return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{spelled(word)}: {word} has {len(word)} letters."
+        return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{shown_letters(word)}, {len(word)} letters."
     if which == 1:
-        return _around(r, r.choice(["what is the first letter of {}?", "first letter of {}", "with which letter does {} begin?", "what letter does {} start with?", "which letter is the first in {}?", "what does {} start with?", "tell me the first letter of {}"]), word), f"The first letter of {word} is {word[0].upper()}."
+        return _around(r, r.choice(["what is the first letter of {}?", "first letter of {}", "with which letter does {} begin?", "what letter does {} start with?", "which letter is the first in {}?", "what does {} start with?", "tell me the first letter of {}"]), word), f"{shown_letters(word)}, the first letter is {word[0].upper()}."
     if which == 2:
-        return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{spelled(word)}: the last letter of {word} is {word[-1].upper()}."
+        return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{shown_letters(word)}, the last letter is {word[-1].upper()}."
     if which == 3:
-        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.65 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
-        return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
+        short = turned_word(r)
+        return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), backwards_of(short)
     letter = chr(ord("a") + r.randrange(25))
     up = r.random() < 0.5
     letter = letter.upper() if r.random() < 0.6 else letter
@@ -412,7 +429,7 @@ def rewrite(r):
 def with_word(r):
     """A sentence with a word, or about something."""
     word = r.choice(EVERYDAY)
-    s = r.choice([f"I like the word {word}.", f"Today I read about the word {word}.", f"My friend told me about {word}.", f"I can write the word {word}."])
+    s = f"I like the word {word}."
     return _around(r, r.choice(["write a sentence with the word {}", "make a sentence with {}", "use {} in a sentence", "a sentence with {}", "write a sentence with {}", "give me a sentence with the word {}", "use the word {} in a sentence", "can you make a sentence with {}?"]), word), s
 
 
@@ -471,7 +488,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 5), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 16), (spell_many, 16), (letters, 18), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 70), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 32), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 8), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 
