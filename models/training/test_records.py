@@ -205,8 +205,8 @@ class Answers(unittest.TestCase):
             elif found := re.match(r"(\w+): ([A-Z-]+), the (first|last) letter is (\w)\.", said):
                 self.assertEqual((requests.spelled(found[1]), found[1][0 if found[3] == "first" else -1].upper()), (found[2], found[4]))
                 self.assertIn(found[1], ask)
-            elif found := re.match(r"(\w) comes after (\w)\.", said):
-                self.assertEqual(ord(found[1]), ord(found[2]) + 1)
+            elif found := re.match(r"After (\w) comes (\w)\.", said):
+                self.assertEqual(ord(found[2]), ord(found[1]) + 1)
             else:
                 forwards, backwards, word = re.fullmatch(r"\w+: ([A-Z-]+), backwards ([A-Z-]+): (\w+)", said).groups()
                 self.assertIn(word[::-1], ask)
@@ -215,8 +215,8 @@ class Answers(unittest.TestCase):
             if re.fullmatch(r"[\d ]+", said):
                 found = [int(n) for n in said.split()]
                 self.assertEqual({b - a for a, b in zip(found, found[1:])}, {1 if found[0] == 1 else -1})
-            elif found := re.match(r"(\d+) comes after (\d+)", said):
-                self.assertEqual(int(found[1]), int(found[2]) + 1)
+            elif found := re.match(r"After (\d+) comes (\d+)", said):
+                self.assertEqual(int(found[2]), int(found[1]) + 1)
             elif found := re.match(r"(\d+) is (even|odd)", said):
                 self.assertEqual(int(found[1]) % 2, found[2] == "odd")
             else:

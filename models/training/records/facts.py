@@ -170,12 +170,12 @@ def build():
     for word, other in SYNONYMS.items():
         facts["synonym", word] = [(form.format(w=word), f"A synonym of {word} is {other}.") for form in ("what is a synonym of {w}?", "synonym of {w}", "synonym for {w}", "a synonym for {w}?", "another word for {w}", "what is another word for {w}?", "give me another word for {w}", "give me a synonym for {w}", "say {w} in another word", "what word means the same as {w}?", "tell me a synonym of {w}", "which word is like {w}?", "synonym: {w}")]
     for word, other in RHYMES.items():
-        facts["rhyme", word] = [(form.format(w=word), f"{sentence(other)} rhymes with {word}.") for form in ("what rhymes with {w}?", "which word rhymes with {w}?", "a word that rhymes with {w}", "give me a rhyme for {w}", "rhyme for {w}", "find a rhyme for {w}", "rhymes with {w}?", "tell me a word that rhymes with {w}", "name a word that rhymes with {w}", "rhyme: {w}", "do you know a rhyme for {w}?", "what word rhymes with {w}", "something that rhymes with {w}")]
+        facts["rhyme", word] = [(form.format(w=word), f"{sentence(word)} rhymes with {other}.") for form in ("what rhymes with {w}?", "which word rhymes with {w}?", "a word that rhymes with {w}", "give me a rhyme for {w}", "rhyme for {w}", "find a rhyme for {w}", "rhymes with {w}?", "tell me a word that rhymes with {w}", "name a word that rhymes with {w}", "rhyme: {w}", "do you know a rhyme for {w}?", "what word rhymes with {w}", "something that rhymes with {w}")]
     for names, what in ((DAYS, "day"), (MONTHS, "month")):
         for i, name in enumerate(names):
             after, before = names[(i + 1) % len(names)], names[i - 1]
-            facts["after", name] = _open(f"{after} comes after {name}.", f"what comes after {name}", f"which {what} comes after {name}", f"what {what} comes next after {name}", f"what {what} follows {name}") + _noun(f"the {what} after {name}", after)
-            facts["before", name] = _open(f"{before} comes before {name}.", f"what comes before {name}", f"which {what} comes before {name}") + _noun(f"the {what} before {name}", before)
+            facts["after", name] = _open(f"After {name} comes {after}.", f"what comes after {name}", f"which {what} comes after {name}", f"what {what} comes next after {name}", f"what {what} follows {name}") + _noun(f"the {what} after {name}", after)
+            facts["before", name] = _open(f"Before {name} comes {before}.", f"what comes before {name}", f"which {what} comes before {name}") + _noun(f"the {what} before {name}", before)
             if what == "day":
                 facts["tomorrow", name] = [(form.format(d=name), f"Then tomorrow is {after}.") for form in ("today is {d}, what is tomorrow?", "if today is {d}, what day is tomorrow?", "it is {d} today. what day is tomorrow?", "when today is {d}, what is tomorrow?")]
                 facts["yesterday", name] = [(form.format(d=name), f"Then yesterday was {before}.") for form in ("today is {d}, what was yesterday?", "if today is {d}, what day was yesterday?", "it is {d} today. what day was yesterday?", "when today is {d}, what was yesterday?")]
@@ -195,11 +195,11 @@ def build():
                 facts["sizes", low, high] = asks
     for thing, who in MAKERS_OF.items():
         verb = {"gravity": "discovered", "America": "discovered", "penicillin": "discovered", "Linux": "created", "Python": "created", "the theory of relativity": "developed"}.get(thing, "invented")
-        facts["made", thing] = _open(f"{sentence(who)} {verb} {thing}.", f"who {verb} {thing}", f"by whom was {thing} {verb}", f"who was the person who {verb} {thing}", f"which person {verb} {thing}")
+        facts["made", thing] = _open(f"{sentence(thing)} was {verb} by {who}.", f"who {verb} {thing}", f"by whom was {thing} {verb}", f"who was the person who {verb} {thing}", f"which person {verb} {thing}")
     for work, who in WRITERS.items():
-        facts["wrote", work] = _open(f"{who} wrote {work}.", f"who wrote {work}", f"who is the author of {work}", f"which author wrote {work}", f"by whom is {work}", f"who is the writer of {work}")
+        facts["wrote", work] = _open(f"{work} was written by {who}.", f"who wrote {work}", f"who is the author of {work}", f"which author wrote {work}", f"by whom is {work}", f"who is the writer of {work}")
     for work, who in PAINTERS.items():
-        facts["painted", work] = _open(f"{who} painted {work}.", f"who painted {work}", f"which artist painted {work}", f"who is the painter of {work}", f"by whom is {work}")
+        facts["painted", work] = _open(f"{sentence(work)} was painted by {who}.", f"who painted {work}", f"which artist painted {work}", f"who is the painter of {work}", f"by whom is {work}")
     for thing, symbol in SYMBOLS.items():
         facts["symbol", thing] = _noun(f"the chemical symbol for {thing}", symbol) + _noun(f"the chemical formula of {thing}" if thing in ("water", "salt") else f"the symbol of {thing}", symbol)
         if symbol != "NaCl":

@@ -250,9 +250,9 @@ def list_of(r):
     n = min(r.choice([2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 7, 8, 10, 10]), len(items))
     start = 0 if r.random() < 0.9 else r.randint(0, len(items) - n)
     what = r.choice(_SAME.get(kind, [kind]))
-    style = "sentence"
+    style = "sentence" if n < 4 else "numbers"   # more than three are counted while they are said
     if r.random() < 0.1:
-        n, how, start = min(3, len(items)), r.choice(["some", "a few"]), 0
+        style, n, how, start = "sentence", min(3, len(items)), r.choice(["some", "a few"]), 0
     else:
         how = NUMBERS[n] if r.random() < 0.55 else str(n)
     ask = pick(r, r.choice([f"[name|list|tell me|give me|say|write] {how} [different |||]{what}[ please||]", f"[can you|could you] [name|list|give me|tell me] {how} {what}?", f"{how} {what}[ please||]", f"[name|give] me {how} {what}", f"[i need|i want|please name|please list] {how} {what}", f"what are {how} {what}?", f"{how} {what} that you know", f"think of {how} {what}", f"do you know {how} {what}?", f"give me a list of {how} {what}", f"list of {how} {what}", f"give me {how} [examples of|kinds of|] {what}".replace("  ", " ")]))
@@ -359,7 +359,7 @@ def letters(r):
     up = r.random() < 0.5
     letter = letter.upper() if r.random() < 0.6 else letter
     other = chr(ord(letter.upper()) + 1)
-    return _around(r, r.choice(["which letter comes after {}?", "what letter comes after {}?", "what comes after {} in the alphabet?", "letter after {}", "what is the letter after {}?", "what comes after the letter {}?"]), letter), f"{other} comes after {letter.upper()}."
+    return _around(r, r.choice(["which letter comes after {}?", "what letter comes after {}?", "what comes after {} in the alphabet?", "letter after {}", "what is the letter after {}?", "what comes after the letter {}?"]), letter), f"After {letter.upper()} comes {other}."
 
 
 def count_up(r):
@@ -372,7 +372,7 @@ def count_up(r):
         return sentence(r.choice([f"count down from {n}", f"count backwards from {n}", f"countdown from {n}", f"count from {n} to 1", f"count down from {n} please", f"can you count down from {n}?"])), " ".join(str(i) for i in range(n, 0, -1))
     k = r.randint(0, 99)
     if style == 3:
-        return sentence(r.choice([f"what comes after {k}?", f"what number comes after {k}?", f"which number comes after {k}?", f"what is the next number after {k}?", f"{k}, and then?", f"what follows {k}?"])), f"{k + 1} comes after {k}."
+        return sentence(r.choice([f"what comes after {k}?", f"what number comes after {k}?", f"which number comes after {k}?", f"what is the next number after {k}?", f"{k}, and then?", f"what follows {k}?"])), f"After {k} comes {k + 1}."
     if style == 4:
         return sentence(r.choice([f"is {k} even or odd?", f"is {k} odd or even?", f"{k}: even or odd?", f"is {k} an even or an odd number?", f"tell me if {k} is even or odd"])), f"{k} is {'odd' if k % 2 else 'even'}."
     m = r.choice([i for i in range(100) if i != k])
@@ -398,7 +398,7 @@ def line(r):
 
 def rewrite(r):
     style = r.randrange(9)
-    text = sentence(line(r)) + "." if r.random() < 0.6 else r.choice([line(r), " ".join(r.sample(EVERYDAY, r.randint(1, 3))), f"{r.choice(['hello', 'good morning', 'i love'])} {r.choice(EVERYDAY)}", person(r)])
+    text = sentence(line(r)) + "." if r.random() < (0.25 if style < 3 else 0.6) else r.choice([line(r), word_of(r), word_of(r), word_of(r), " ".join(r.sample(EVERYDAY, r.randint(1, 3))), f"{r.choice(['hello', 'good morning', 'i love'])} {word_of(r)}", person(r)])
     if style < 2:
         return _around(r, r.choice(["make this uppercase: {}", "uppercase: {}", "write in capital letters: {}", "put this in capital letters: {}", "change to upper case: {}", "capitalize every letter: {}", "convert to uppercase: {}", "in caps: {}", "write this in all caps: {}", "make it uppercase: {}"]), text), text.upper()
     if style == 2:

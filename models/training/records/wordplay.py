@@ -11,9 +11,12 @@ def quoted(r, text):
     return r.choice(["{}", "{}", "{}", "'{}'", '"{}"']).format(text)
 
 
+PHRASES = ["hello world", "good morning", "thank you", "i love you", "happy birthday", "hello there", "see you soon", "well done", "i am here", "the cat", "good night", "hello my friend", "how are you", "stop", "no way"]
+
+
 def case(r):
     """Capital and small letters."""
-    text = r.choice([word_of(r), word_of(r), f"{word_of(r)} {word_of(r)}", r.choice(["hello world", "good morning", "thank you", "i love you", "happy birthday", "hello there", "see you soon", "well done"]), line(r), r.choice(NAMES).lower()])
+    text = r.choice([word_of(r), word_of(r), word_of(r), word_of(r), f"{word_of(r)} {word_of(r)}", r.choice(PHRASES), r.choice(PHRASES), line(r), r.choice(NAMES).lower()])
     if r.random() < 0.7:
         ask = r.choice(["{} in uppercase", "{} in capital letters", "{} in upper case", "{} in caps", "write {} in capital letters", "write {} in uppercase", "write {} in caps", "write {} in big letters", "turn {} into capital letters", "make {} uppercase", "make {} all caps", "put {} in capitals", "uppercase {}", "convert {} to uppercase", "change {} to capital letters", "say {} in all caps",
                         "can you write {} in capital letters?", "please write {} in uppercase", "can you make {} uppercase?", "capital letters: {}", "to uppercase: {}", "all caps: {}", "type {} in capital letters", "what is {} in capital letters?", "how does {} look in capital letters?", "i want {} in capital letters"])
