@@ -27,6 +27,8 @@ TALKING = dict(pictures=0.11, conversation=0.52, skills=0.26, corpus=0.105, fall
 # Of the skills most are at their end, of conversations none.
 TALK_MORE = dict(pictures=0.11, conversation=0.54, skills=0.26, corpus=0.085, fallback=0.005)
 TOP = dict(pictures=0.11, conversation=0.45, skills=0.35, corpus=0.085, fallback=0.005)
+SKILLED = dict(pictures=0.11, conversation=0.45, skills=0.355, corpus=0.08, fallback=0.005)
+TALK_AGAIN = dict(conversation=0.53, skills=0.345, corpus=0.12, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -46,6 +48,9 @@ HARD = LOST | dict(context=2, no_tool=1.6, tool_answer=2, formats=1.7, arithmeti
 # What was still weak in the file that hal grows from.
 ROWS = HARD | dict(parallel=2.6, context=2.6, tool_call=1.4, extract=1.6, one_value=2, memory=1.3, drill=0.8, tool_answer=2.4)
 
+# What was weakest in tycho's table.
+TYCHO_ROWS = DECLINED | dict(tool_answer=2, arithmetic=1.8, formats=1.6, parallel=1.9, context=2.2)
+
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
     """`tokens`: read in all. `start`: the model of the run to grow from, or a GGUF file of models/ that an earlier run made. `small`: legs with the small batch. `thinking`: share of the records that
@@ -62,6 +67,7 @@ def mix(plan, leg):
 ON = dict(dim=192, heads=6, ffn=512, lr=0.006, adam_lr=1.1e-3)   # the shape of the files of the first run
 SLOW = ON | dict(lr=0.0045, adam_lr=0.9e-3)
 LOW = ON | dict(lr=0.003, adam_lr=0.65e-3)   # at the higher rates facts and intents are forgotten as fast as they are read
+LOWER = ON | dict(lr=0.0018, adam_lr=0.42e-3)   # for what begins with weights whose rate has fallen
 _LINE = dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, blur=0.45)
 
 # `flat`: the share of the tokens after which the rate falls, if not four fifths. `vocabulary`: the file of models/ whose vocabulary is used; else one of `vocab` entries is made from `sample` records
@@ -114,9 +120,11 @@ PLANS = {
     "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOW)}),
     # hal's mean with clarke's file calls itself clarke now and then: a minute with its own records
     "own-name": _LINE | dict(legs=1, flat=0.05, mix=TALKING, models={"hal-1.0": _model(78, 8, 300_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **ON | dict(lr=0.0012, adam_lr=0.3e-3))}),
-    # The same line read on, at the low rate from the beginning.
+    # The same line read on, at the low rate from the beginning. Of it clarke comes by a long fall, of clarke hal, with more skills and a lower rate; tycho reads on by itself.
     "line": _LINE | dict(legs=10, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(81, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
-    "line-on": _LINE | dict(legs=10, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(82, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
+    "line-fall": _LINE | dict(legs=12, flat=0.15, mix=TALK_MORE, models={"clarke-1.0": _model(85, 8, 6_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
+    "line-top": _LINE | dict(legs=5, flat=0.1, mix=SKILLED, models={"hal-1.0": _model(86, 8, 2_500_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOWER)}),
+    "talk-again": _LINE | dict(legs=5, flat=0.15, mix=TALK_AGAIN, models={"tycho-1.0": _model(84, 6, 2_500_000, start="tycho-1.0-q8_0.gguf", focus=TYCHO_ROWS, **LOW)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),
