@@ -136,7 +136,7 @@ def one(r, me):
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:
-        return wordplay(r) if r.random() < 0.36 else request(r)
+        return wordplay(r) if r.random() < 0.4 else request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 
 

@@ -488,7 +488,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 70), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 32), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 8), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 70), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 32), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 

@@ -122,7 +122,7 @@ def turned(said):
 
 
 def make(r, kind=None):
-    """A question about a picture, with one turn more at times."""
+    """A question about a picture, with more turns at times."""
     scene = pictures.scene(r, kind or r.choices(list(KINDS), KINDS.values())[0])
     question, said, what = asked(r, scene)
     number = None
@@ -131,10 +131,10 @@ def make(r, kind=None):
         question, said = _turned_to(r, scene, number)
     first = user(noisy(r, question)) | {"picture": captions.rows(scene), "scene": scene, "picture_first": r.random() < 0.5}
     messages = [first, answer(said)]
-    if number is not None and r.random() < 0.5:   # and then the other one: the same picture, and another answer
+    if number is not None and r.random() < 0.7:   # and then the other one: the same picture, and another answer
         question, said = _turned_to(r, scene, 1 - number)
         messages += [user(noisy(r, question, prefix=False)), answer(said)]
-    elif r.random() < 0.2:
+    while len(messages) < 8 and r.random() < 0.4:   # its rows are read once for all that is asked about it
         question, said, _ = asked(r, scene)
         messages += [user(noisy(r, question, prefix=False)), answer(said)]
     return record("picture", *messages, check="exact")

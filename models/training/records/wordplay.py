@@ -263,8 +263,8 @@ def title(r):
     return r.choice([f"give me a title for a story about {_a(word)}", f"title for a story about {_a(word)}", f"suggest a title for a book about {_a(word)}", f"what is a good title for a story about {_a(word)}?", f"i need a title for a book about {_a(word)}", f"name a story about {_a(word)}", f"make a title for a poem about {_a(word)}"]), f"The Little {sentence(word)}"
 
 
-MAKERS = [(case, 26), (backwards, 18), (nth_letter, 5), (vowels, 2.5), (contains, 1.5), (unspelled, 4), (words_counted, 2), (at_the_end, 3), (replaced, 4), (negative, 3), (past, 4), (longer, 2), (sooner, 1), (palindrome, 1), (first_letter, 3), (said, 12),
-          (odd_one, 5), (which_is, 5), (what_kind, 5), (several_times, 6), (graded, 4), (grammar, 9), (about_a, 4), (of_length, 2), (initial, 4), (contracted, 3), (joined, 3), (paired, 2.5), (word_kind, 4), (title, 1.5)]
+MAKERS = [(case, 28), (backwards, 20), (nth_letter, 4), (vowels, 2), (contains, 1), (unspelled, 3), (words_counted, 2), (at_the_end, 3), (replaced, 3), (negative, 3), (past, 4), (longer, 1), (sooner, 0.5), (palindrome, 0.5), (first_letter, 3), (said, 14),
+          (odd_one, 3), (which_is, 3), (what_kind, 3), (several_times, 5), (graded, 2.5), (grammar, 10), (about_a, 4), (of_length, 1), (initial, 4), (contracted, 1.5), (joined, 1.5), (paired, 1), (word_kind, 2.5), (title, 0.7)]
 
 
 def wordplay(r):
