@@ -35,7 +35,7 @@ def intent(r, me, name=None):
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
-    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.25 else ask   # so short that a slip leaves little to go by
+    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.3 else ask   # so short that a slip leaves little to go by
     return ask, (answers[0] if r.random() < 0.7 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
 
 
