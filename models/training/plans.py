@@ -120,11 +120,11 @@ PLANS = {
     "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOW)}),
     # hal's mean with clarke's file calls itself clarke now and then: a minute with its own records
     "own-name": _LINE | dict(legs=1, flat=0.05, mix=TALKING, models={"hal-1.0": _model(78, 8, 300_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **ON | dict(lr=0.0012, adam_lr=0.3e-3))}),
-    # The same line read on, at the low rate from the beginning. Of it clarke comes by a long fall, of clarke hal, with more skills and a lower rate; tycho reads on by itself.
+    # The same line read on, at the low rate from the beginning. Of it clarke comes by a long fall, and of clarke the two others with a lower rate: hal with more skills, tycho without pictures.
     "line": _LINE | dict(legs=10, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(81, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
-    "line-fall": _LINE | dict(legs=12, flat=0.15, mix=TALK_MORE, models={"clarke-1.0": _model(85, 8, 6_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
+    "line-fall": _LINE | dict(legs=10, flat=0.15, mix=TALK_MORE, models={"clarke-1.0": _model(85, 8, 5_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
     "line-top": _LINE | dict(legs=5, flat=0.1, mix=SKILLED, models={"hal-1.0": _model(86, 8, 2_500_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOWER)}),
-    "talk-again": _LINE | dict(legs=5, flat=0.15, mix=TALK_AGAIN, models={"tycho-1.0": _model(84, 6, 2_500_000, start="tycho-1.0-q8_0.gguf", focus=TYCHO_ROWS, **LOW)}),
+    "line-talk": _LINE | dict(legs=3, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(84, 8, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=TYCHO_ROWS, **LOWER)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),
