@@ -274,7 +274,7 @@ def whole_list(r):
 def one_thing(r):
     kind = r.choice([k for k in POOLS if k[-1] == "s" and " " not in k and "'" not in k])
     single = {"countries": "country", "cities": "city", "months": "month", "hobbies": "hobby", "berries": "berry", "clothes": "piece of clothing", "foods": "food"}.get(kind, kind[:-1])
-    item = r.choice(POOLS[kind][:4])
+    item = POOLS[kind][0]
     ask = pick(r, r.choice([f"[name|tell me|give me|say|think of|pick|choose] [a|one|any] {single}[ please||]", f"[tell me|give me|say|pick|name] a random {single}", f"[can you|could you] [name|say|pick] {article(single)}?", f"an example of {article(single)}", f"[a|one|random] {single}[, please||]"]))
     return sentence(re.sub(r"\ba (?=[aeiou])", "an ", ask)), sentence(item) + "."
 
@@ -396,13 +396,19 @@ def line(r):
     return f"{r.choice(_SUBJECTS)} {r.choice(_DOES)}"
 
 
+def changed(text, into):
+    """Of one or two words, what was given stands before what comes of it: as with letters, to find them is one thing and to change them another."""
+    return f"{text}: {into}" if text.count(" ") < 2 else into
+
+
 def rewrite(r):
     style = r.randrange(9)
     text = sentence(line(r)) + "." if r.random() < (0.25 if style < 3 else 0.6) else r.choice([line(r), word_of(r), word_of(r), word_of(r), " ".join(r.sample(EVERYDAY, r.randint(1, 3))), f"{r.choice(['hello', 'good morning', 'i love'])} {word_of(r)}", person(r)])
     if style < 2:
-        return _around(r, r.choice(["make this uppercase: {}", "uppercase: {}", "write in capital letters: {}", "put this in capital letters: {}", "change to upper case: {}", "capitalize every letter: {}", "convert to uppercase: {}", "in caps: {}", "write this in all caps: {}", "make it uppercase: {}"]), text), text.upper()
+        return _around(r, r.choice(["make this uppercase: {}", "uppercase: {}", "write in capital letters: {}", "put this in capital letters: {}", "change to upper case: {}", "capitalize every letter: {}", "convert to uppercase: {}", "in caps: {}", "write this in all caps: {}", "make it uppercase: {}"]), text), changed(text, text.upper())
     if style == 2:
-        return _around(r, r.choice(["make this lowercase: {}", "lowercase: {}", "write in small letters: {}", "put this in lower case: {}", "change to lower case: {}", "convert to lowercase: {}", "make it lowercase: {}"]), text.upper() if r.random() < 0.7 else text), text.lower()
+        given = text.upper() if r.random() < 0.7 else text
+        return _around(r, r.choice(["make this lowercase: {}", "lowercase: {}", "write in small letters: {}", "put this in lower case: {}", "change to lower case: {}", "convert to lowercase: {}", "make it lowercase: {}"]), given), changed(given, text.lower())
     if style == 3:
         raw = r.choice(list(_WANTS))
         shown = sentence(raw) + r.choice([".", "!", ""]) if r.random() < 0.6 else raw

@@ -3,7 +3,7 @@ import re
 
 from .facts import ORDER, PAST
 from .phrases import sentence
-from .requests import COMMON, EVERYDAY, POOLS, _around, backwards_of, line, shown_letters, spelled, turned_word, word_of
+from .requests import COMMON, EVERYDAY, POOLS, _around, backwards_of, changed, line, shown_letters, spelled, turned_word, word_of
 from .words import NAMES, listed, made_up
 
 
@@ -20,14 +20,14 @@ def case(r):
     if r.random() < 0.7:
         ask = r.choice(["{} in uppercase", "{} in capital letters", "{} in upper case", "{} in caps", "write {} in capital letters", "write {} in uppercase", "write {} in caps", "write {} in big letters", "turn {} into capital letters", "make {} uppercase", "make {} all caps", "put {} in capitals", "uppercase {}", "convert {} to uppercase", "change {} to capital letters", "say {} in all caps",
                         "can you write {} in capital letters?", "please write {} in uppercase", "can you make {} uppercase?", "capital letters: {}", "to uppercase: {}", "all caps: {}", "type {} in capital letters", "what is {} in capital letters?", "how does {} look in capital letters?", "i want {} in capital letters"])
-        return _around(r, ask, quoted(r, text)), text.upper()
+        return _around(r, ask, quoted(r, text)), changed(text, text.upper())
     ask = r.choice(["{} in lowercase", "{} in small letters", "{} in lower case", "write {} in small letters", "write {} in lowercase", "make {} lowercase", "turn {} into small letters", "convert {} to lowercase", "lowercase {}", "can you write {} in lowercase?", "please write {} in small letters", "small letters: {}", "to lowercase: {}", "change {} to lower case"])
-    return _around(r, ask, quoted(r, text.upper())), text.lower()
+    return _around(r, ask, quoted(r, text.upper())), changed(text.upper(), text.lower())
 
 
 def first_letter(r):
     text = r.choice([word_of(r), word_of(r), r.choice(NAMES).lower()])
-    return _around(r, r.choice(["capitalize {}", "capitalize the word {}", "write {} with a capital letter", "make the first letter of {} big", "capitalize the first letter of {}", "{} with a capital letter"]), quoted(r, text)), sentence(text)
+    return _around(r, r.choice(["capitalize {}", "capitalize the word {}", "write {} with a capital letter", "make the first letter of {} big", "capitalize the first letter of {}", "{} with a capital letter"]), quoted(r, text)), changed(text, sentence(text))
 
 
 def backwards(r):
