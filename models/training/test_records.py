@@ -184,6 +184,9 @@ class Answers(unittest.TestCase):
 
     def test_lists_have_so_many_different_things(self):
         for ask, said in self.asked(requests.list_of):
+            if head := re.match(r"(\d+) [^\n]+:\n", said):
+                self.assertEqual(int(head[1]), said.count("\n"))
+                said = said[head.end():]
             found = re.split(r"\n|, | and ", re.sub(r"(?m)^(- |\d+\. )", "", said).rstrip("."))
             words = re.sub("one per line", "", ask.lower())
             wanted = [int(n) for n in re.findall(r"\d+", words)] + [requests.NUMBERS.index(w) for w in re.findall(r"[a-z]+", words) if w in requests.NUMBERS]

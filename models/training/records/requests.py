@@ -233,7 +233,9 @@ _SAME = {"colors": ["colors", "colours"], "countries": ["countries", "countries 
 _OFTEN = ["fruits", "animals", "colors", "vegetables", "countries", "European countries", "cities", "days of the week", "months", "planets", "sports", "birds", "flowers"]
 
 
-def shown_list(r, items, style):
+def shown_list(r, items, style, what=None):
+    if style == "counted":
+        return f"{len(items)} {what}:\n" + shown_list(r, items, "numbers")
     if style == "lines":
         return "\n".join(items)
     if style == "bullets":
@@ -245,21 +247,21 @@ def shown_list(r, items, style):
 
 def list_of(r):
     """So many things of a kind, in the order of the pool, so that none comes twice."""
-    kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.65 else r.choice(list(POOLS))
+    kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.75 else r.choice(list(POOLS))
     items = POOLS[kind]
-    n = min(r.choice([2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 5, 5, 5, 5, 6, 7, 8, 10, 10]), len(items))
+    n = min(r.choice([2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 6, 6, 7, 8, 10, 10]), len(items))
     start = 0 if r.random() < 0.9 else r.randint(0, len(items) - n)
     what = r.choice(_SAME.get(kind, [kind]))
-    style = "sentence" if n < 4 else "numbers"   # more than three are counted while they are said
+    style = "sentence" if n < 4 else "counted"   # more than three are counted while they are said, up to the number in the first line
     if r.random() < 0.1:
         style, n, how, start = "sentence", min(3, len(items)), r.choice(["some", "a few"]), 0
     else:
         how = NUMBERS[n] if r.random() < 0.55 else str(n)
     ask = pick(r, r.choice([f"[name|list|tell me|give me|say|write] {how} [different |||]{what}[ please||]", f"[can you|could you] [name|list|give me|tell me] {how} {what}?", f"{how} {what}[ please||]", f"[name|give] me {how} {what}", f"[i need|i want|please name|please list] {how} {what}", f"what are {how} {what}?", f"{how} {what} that you know", f"think of {how} {what}", f"do you know {how} {what}?", f"give me a list of {how} {what}", f"list of {how} {what}", f"give me {how} [examples of|kinds of|] {what}".replace("  ", " ")]))
-    if r.random() < 0.12:
+    if r.random() < 0.08:
         style, tail = r.choice([("lines", "one per line"), ("bullets", "as a bullet list"), ("bullets", "with bullets"), ("numbers", "as a numbered list"), ("numbers", "numbered")])
         ask = ask.rstrip("?") + ", " + tail
-    return sentence(ask) + r.choice(["", ".", "."] if ask[-1] != "?" else [""]), shown_list(r, items[start:start + n], style)
+    return sentence(ask) + r.choice(["", ".", "."] if ask[-1] != "?" else [""]), shown_list(r, items[start:start + n], style, what)
 
 
 WHOLE = {"the days of the week": DAYS, "the months of the year": MONTHS, "the planets": PLANETS, "the planets of the solar system": PLANETS, "the seasons": POOLS["seasons"], "the four seasons": POOLS["seasons"], "the continents": POOLS["continents"], "the seven continents": POOLS["continents"], "the oceans": POOLS["oceans"], "the vowels": list("aeiou"), "the colors of the rainbow": "red orange yellow green blue indigo violet".split(), "all months": MONTHS, "all days of the week": DAYS, "all planets": PLANETS, "the primary colors": ["red", "blue", "yellow"], "the five senses": "sight hearing smell taste touch".split()}
@@ -494,7 +496,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 70), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 32), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 70), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 45), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 

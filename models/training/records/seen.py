@@ -99,7 +99,7 @@ def _turned_to(r, scene, number):
     """A question for the first or second of two, and the answer that begins with it. A picture is told from the first on: the second is the harder one."""
     words, _, either = SIDES[scene.relation]
     mark, other = scene.marks[number], scene.marks[1 - number]
-    short = lambda one, two: one.what if one.what != two.what and r.random() < 0.4 else named(one)
+    short = lambda one, two: one.what if one.what != two.what and r.random() < 0.6 else named(one)
     this, that = short(mark, other), short(other, mark)
     if r.random() < 0.5:
         question = pick(r, r.choice(_WHERE)).replace("{}", this)
@@ -109,7 +109,7 @@ def _turned_to(r, scene, number):
 
 
 # what is read right less often comes more often
-KINDS = {"shape": 1, "count": 1.5, "places": 4.5, "number": 2, "word": 1}
+KINDS = {"shape": 1, "count": 1.5, "places": 5.5, "number": 2, "word": 1}
 
 
 _OTHER = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
