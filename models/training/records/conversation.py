@@ -130,9 +130,9 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.46:
+    if style < 0.44:
         return intent(r, me)
-    if style < 0.68:
+    if style < 0.66:
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:

@@ -249,7 +249,7 @@ def list_of(r):
     """So many things of a kind, in the order of the pool, so that none comes twice."""
     kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.75 else r.choice(list(POOLS))
     items = POOLS[kind]
-    n = min(r.choice([2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5, 6, 6, 7, 8, 10, 10]), len(items))
+    n = min(r.choice([2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 7, 8, 10, 10]), len(items))
     start = 0 if r.random() < 0.9 else r.randint(0, len(items) - n)
     what = r.choice(_SAME.get(kind, [kind]))
     style = "sentence" if n < 4 else "counted"   # more than three are counted while they are said, up to the number in the first line
@@ -496,7 +496,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 70), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 45), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 90), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 110), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 
