@@ -14,8 +14,10 @@ def worked(x, sign, y):
     """The answer to a sum: small ones at once, larger ones with the tens and the ones one after the other."""
     z = x + y if sign == "+" else x - y if sign == "-" else x * y
     line = f"{x} {sign} {y} = {z}"
+    if z < 0:
+        return f"{worked(y, sign, x)}, so {line}"
     tens, ones = y // 10 * 10, y % 10
-    if sign == "x" or max(x, y) <= 20 or not tens or not ones or z < 0:
+    if sign == "x" or max(x, y) <= 20 or not tens or not ones:
         return line
     half = x + tens if sign == "+" else x - tens
     return f"{x} {sign} {tens} = {half} and {half} {sign} {ones} = {z}, so {line}"
