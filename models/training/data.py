@@ -107,6 +107,7 @@ def shorten(text, longest):
 
 
 _SUM = re.compile(r"(\d+) ([-+x]) (\d+) = -?\d+")
+_TASK = re.compile(r"(\d+) ([-+]) (\d+): ")   # how the thoughts about a sum with things begin
 
 
 def think_or_not(record, r, share):
@@ -115,8 +116,9 @@ def think_or_not(record, r, share):
     last = record["messages"][-1]
     share = 1 - (1 - share) / 3 if record["kind"] == "math" and share else share
     if "thinking" in last and r.random() >= share:
+        thought = last["thinking"]
         record["messages"][-1] = last = {k: v for k, v in last.items() if k != "thinking"}
-        if record["kind"] == "math" and (found := _SUM.fullmatch(last["content"])):
+        if record["kind"] == "math" and (found := _SUM.fullmatch(last["content"]) or (last["content"].startswith("The answer is ") and _TASK.match(thought))):
             last["content"] = worked(int(found[1]), found[2], int(found[3]))
     return record
 

@@ -24,7 +24,11 @@ TALK_ON = dict(conversation=0.60, skills=0.28, corpus=0.115, fallback=0.005)
 FALL = dict(conversation=0.47, skills=0.39, corpus=0.135, fallback=0.005)
 # By then the table of skills is above what it was, and conversations are not.
 TALKING = dict(pictures=0.11, conversation=0.52, skills=0.26, corpus=0.105, fallback=0.005)
+# Of the skills most are at their end, of conversations none.
+TALK_MORE = dict(pictures=0.11, conversation=0.54, skills=0.26, corpus=0.085, fallback=0.005)
 TOP = dict(pictures=0.11, conversation=0.45, skills=0.35, corpus=0.085, fallback=0.005)
+SKILLED = dict(pictures=0.11, conversation=0.45, skills=0.355, corpus=0.08, fallback=0.005)
+TALK_AGAIN = dict(conversation=0.53, skills=0.345, corpus=0.12, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
 KINDS = dict(story=8, instruct=3, dialogue=2, prose=1)
@@ -43,6 +47,8 @@ LOST = KEPT | dict(extract=1.3, one_value=1.5, context=1.5, parallel=1.8, tool_a
 HARD = LOST | dict(context=2, no_tool=1.6, tool_answer=2, formats=1.7, arithmetic=2, drill=0.6, persona=2.2)
 # What was still weak in the file that hal grows from.
 ROWS = HARD | dict(parallel=2.6, context=2.6, tool_call=1.4, extract=1.6, one_value=2, memory=1.3, drill=0.8, tool_answer=2.4)
+# And in the one that comes after that.
+LAST = ROWS | dict(persona=3.2, arithmetic=2.3, story_problem=1.5)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
@@ -60,6 +66,7 @@ def mix(plan, leg):
 ON = dict(dim=192, heads=6, ffn=512, lr=0.006, adam_lr=1.1e-3)   # the shape of the files of the first run
 SLOW = ON | dict(lr=0.0045, adam_lr=0.9e-3)
 LOW = ON | dict(lr=0.003, adam_lr=0.65e-3)   # at the higher rates facts and intents are forgotten as fast as they are read
+LOWER = ON | dict(lr=0.0018, adam_lr=0.42e-3)   # for what begins with weights whose rate has fallen
 _LINE = dict(vocabulary="tycho-1.0-q8_0.gguf", lengths=(64, 96, 160, 256, 512), batch=(4096, 4096), prompt_share=0.15, blur=0.45)
 
 # `flat`: the share of the tokens after which the rate falls, if not four fifths. `vocabulary`: the file of models/ whose vocabulary is used; else one of `vocab` entries is made from `sample` records
@@ -112,6 +119,11 @@ PLANS = {
     "top": _LINE | dict(legs=10, flat=0.3, mix=TOP, models={"hal-1.0": _model(76, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **LOW)}),
     # hal's mean with clarke's file calls itself clarke now and then: a minute with its own records
     "own-name": _LINE | dict(legs=1, flat=0.05, mix=TALKING, models={"hal-1.0": _model(78, 8, 300_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=ROWS, **ON | dict(lr=0.0012, adam_lr=0.3e-3))}),
+    # The same line read on, at the low rate from the beginning. Of it clarke comes by a long fall, and of clarke the two others with a lower rate: hal with more skills, tycho without pictures.
+    "line": _LINE | dict(legs=10, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(81, 8, 5_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
+    "line-fall": _LINE | dict(legs=10, flat=0.15, mix=TALK_MORE, models={"clarke-1.0": _model(85, 8, 5_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
+    "line-top": _LINE | dict(legs=5, flat=0.1, mix=SKILLED, models={"hal-1.0": _model(86, 8, 2_500_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LAST, **LOWER)}),
+    "line-talk": _LINE | dict(legs=3, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(84, 8, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOWER)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

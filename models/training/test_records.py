@@ -156,9 +156,9 @@ class Answers(unittest.TestCase):
             else:
                 self.assertEqual(said.split(", "), sorted(ask.split(": ")[1].split(", ")))
         for ask, said in self.asked(requests.letter_count):
-            letter, times, word = re.match(r"[A-Z-]+: the letter (\w) is (\d+) times? in (\w+)\.", said).groups()
+            letter, times, word = re.match(r"\w+: [A-Z-]+, the letter (\w) is (\d+) times? in (\w+)\.", said).groups()
             self.assertEqual(word.count(letter), int(times))
-            self.assertTrue(said.startswith(requests.spelled(word) + ":"))
+            self.assertTrue(said.startswith(requests.shown_letters(word) + ","))
             self.assertIn(word, ask)
         for ask, said in self.asked(requests.begins_with):
             self.assertRegex(ask.lower(), rf"\b{said[0].lower()}\b")
@@ -184,6 +184,9 @@ class Answers(unittest.TestCase):
 
     def test_lists_have_so_many_different_things(self):
         for ask, said in self.asked(requests.list_of):
+            if head := re.match(r"(\d+) [^\n]+:\n", said):
+                self.assertEqual(int(head[1]), said.count("\n"))
+                said = said[head.end():]
             found = re.split(r"\n|, | and ", re.sub(r"(?m)^(- |\d+\. )", "", said).rstrip("."))
             words = re.sub("one per line", "", ask.lower())
             wanted = [int(n) for n in re.findall(r"\d+", words)] + [requests.NUMBERS.index(w) for w in re.findall(r"[a-z]+", words) if w in requests.NUMBERS]
@@ -196,24 +199,27 @@ class Answers(unittest.TestCase):
 
     def test_spelling_letters_and_counting_are_computed(self):
         for ask, said in self.asked(requests.spell, 500):
-            self.assertIn(said.replace("-", "").lower(), ask.lower())
+            word, shown = said.split(": ")
+            self.assertEqual(requests.spelled(word), shown)
+            self.assertIn(word, ask)
         for ask, said in self.asked(requests.letters):
-            if found := re.match(r"([A-Z-]+): (\w+) has (\d+) letters", said):
-                self.assertEqual((requests.spelled(found[2]), len(found[2])), (found[1], int(found[3])))
-            elif found := re.match(r"(?:[A-Z-]+: t|T)he (first|last) letter of (\w+) is (\w)\.", said):
-                self.assertEqual(found[2][0 if found[1] == "first" else -1].upper(), found[3])
-            elif found := re.match(r"(\w) comes after (\w)\.", said):
-                self.assertEqual(ord(found[1]), ord(found[2]) + 1)
+            if found := re.match(r"(\w+): ([A-Z-]+), (\d+) letters", said):
+                self.assertEqual((requests.spelled(found[1]), len(found[1])), (found[2], int(found[3])))
+            elif found := re.match(r"(\w+): ([A-Z-]+), the (first|last) letter is (\w)\.", said):
+                self.assertEqual((requests.spelled(found[1]), found[1][0 if found[3] == "first" else -1].upper()), (found[2], found[4]))
+                self.assertIn(found[1], ask)
+            elif found := re.match(r"After (\w) comes (\w)\.", said):
+                self.assertEqual(ord(found[2]), ord(found[1]) + 1)
             else:
-                forwards, backwards, word = re.fullmatch(r"([A-Z-]+), backwards ([A-Z-]+): (\w+)", said).groups()
+                forwards, backwards, word = re.fullmatch(r"\w+: ([A-Z-]+), backwards ([A-Z-]+): (\w+)", said).groups()
                 self.assertIn(word[::-1], ask)
                 self.assertEqual((requests.spelled(word), backwards[::-1]), (backwards, forwards))
         for ask, said in self.asked(requests.count_up):
             if re.fullmatch(r"[\d ]+", said):
                 found = [int(n) for n in said.split()]
                 self.assertEqual({b - a for a, b in zip(found, found[1:])}, {1 if found[0] == 1 else -1})
-            elif found := re.match(r"(\d+) comes after (\d+)", said):
-                self.assertEqual(int(found[1]), int(found[2]) + 1)
+            elif found := re.match(r"After (\d+) comes (\d+)", said):
+                self.assertEqual(int(found[2]), int(found[1]) + 1)
             elif found := re.match(r"(\d+) is (even|odd)", said):
                 self.assertEqual(int(found[1]) % 2, found[2] == "odd")
             else:
@@ -223,34 +229,57 @@ class Answers(unittest.TestCase):
     def test_tasks_with_words_are_computed(self):
         plain = lambda text: re.sub(r"['\"]", "", text)
         for ask, said in self.asked(wordplay.case, 500):
-            self.assertTrue(said in (said.upper(), said.lower()), said)
-            self.assertIn(said.lower(), plain(ask).lower())
+            given, into = said.split(": ") if ": " in said else (None, said)
+            self.assertTrue(into in (into.upper(), into.lower()), said)
+            self.assertIn(into.lower(), plain(ask).lower())
+            if given:
+                self.assertEqual((given.lower(), given in plain(ask)), (into.lower(), True))
         for ask, said in self.asked(wordplay.backwards, 500):
-            forwards, turned, word = re.fullmatch(r"([A-Z-]+), backwards ([A-Z-]+): (\w+)", said).groups()
+            forwards, turned, word = re.fullmatch(r"\w+: ([A-Z-]+), backwards ([A-Z-]+): (\w+)", said).groups()
             self.assertEqual((forwards, turned), (requests.spelled(word[::-1]), requests.spelled(word)))
             self.assertIn(word[::-1], ask)
         for ask, said in self.asked(wordplay.nth_letter, 500):
-            word, n, letter = re.fullmatch(r"[A-Z-]+: the (\w+) letter of (\w+) is (\w)\.", said).group(2, 1, 3)
+            word, n, letter = re.fullmatch(r"(\w+): [A-Z-]+, the (\w+) letter is (\w)\.", said).group(1, 2, 3)
             self.assertEqual(word[facts.ORDER.index(n)].upper(), letter)
         for ask, said in self.asked(wordplay.vowels, 300):
-            self.assertEqual(len(re.findall("[AEIOU]", said.split(":")[0])), int(re.search(r"\d+", said)[0]))
+            self.assertEqual(len(re.findall("[AEIOU]", said.split(": ")[1].split(",")[0])), int(re.search(r"\d+", said)[0]))
         for ask, said in self.asked(wordplay.contains, 300):
-            yes, letter, no, word = re.fullmatch(r"[A-Z-]+: (yes|no), the letter (\w) is (not )?in (\w+)\.", said).groups()
+            yes, letter, no, word = re.fullmatch(r"\w+: [A-Z-]+, (yes|no), the letter (\w) is (not )?in (\w+)\.", said).groups()
             self.assertEqual((letter.lower() in word, letter.lower() in word), (yes == "yes", no is None))
         for ask, said in self.asked(wordplay.unspelled, 300):
             self.assertIn(said, re.sub("[-, ]", "", ask).lower())
         for ask, said in self.asked(wordplay.words_counted, 300):
             words, count = re.fullmatch(r"(.*): (\d+) words\.", said).groups()
             self.assertEqual(len(words.split(", ")), int(count))
-        for make in (wordplay.replaced, wordplay.negative, wordplay.past, wordplay.at_the_end, wordplay.longer, wordplay.sooner, wordplay.palindrome, wordplay.said, wordplay.first_letter, wordplay.wordplay):
+        for make in (wordplay.replaced, wordplay.negative, wordplay.past, wordplay.at_the_end, wordplay.longer, wordplay.sooner, wordplay.palindrome, wordplay.said, wordplay.first_letter, wordplay.graded, wordplay.grammar, wordplay.about_a, wordplay.initial, wordplay.contracted, wordplay.joined, wordplay.paired, wordplay.word_kind, wordplay.title, wordplay.wordplay):
             for ask, said in self.asked(make, 300):
                 self.assertTrue(said.strip())
                 self.assertNotIn("{", ask + said)
 
+    def test_what_belongs_to_a_kind_is_of_that_kind(self):
+        for make in (wordplay.which_is, wordplay.what_kind, wordplay.odd_one):
+            for ask, said in self.asked(make, 500):
+                word, kind = re.fullmatch(r"(\w+) (?:is|does not belong\. It is) an? (.+)\.", said).groups()
+                self.assertIn(word, wordplay.KINDS[kind])
+                self.assertIn(word, ask)
+                if make is wordplay.odd_one:
+                    others = [other for other in wordplay.KINDS if other != kind and sum(one in re.findall(r"\w+", ask) for one in wordplay.KINDS[other]) > 1]
+                    self.assertEqual(len(others), 1, ask)
+        for ask, said in self.asked(wordplay.several_times, 500):
+            word, *more = said.split(" ")
+            self.assertIn(word, ask)
+            self.assertEqual({word}, {word, *more})
+            self.assertRegex(ask, rf"\b({len(more) + 1}|{facts.NUMBERS[len(more) + 1]}) times" if "twice" not in ask else "twice")
+        for ask, said in self.asked(wordplay.of_length, 200):
+            word, letters, count = re.fullmatch(r"(\w+): ([A-Z-]+), (\w+) letters\.", said).groups()
+            self.assertEqual((requests.spelled(word), facts.NUMBERS[len(word)]), (letters, count))
+        for ask, said in self.asked(wordplay.initial, 200):
+            self.assertRegex(ask.lower(), rf"\b{said[0].lower()}\b")
+
     def test_rewriting_keeps_the_words(self):
         for ask, said in self.asked(requests.rewrite):
-            if said.isupper():
-                self.assertIn(said, ask.upper())
+            if said.isupper() or re.fullmatch(r"([^:]+): ([^a-z]+)", said):
+                self.assertIn(said.split(": ")[-1], ask.upper())
             elif said.startswith("Could you please"):
                 self.assertTrue(set(re.findall(r"\w+", said.lower())[3:]) <= set(re.findall(r"\w+", ask.lower())), (ask, said))
 

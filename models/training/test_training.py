@@ -4,6 +4,7 @@ import json
 import lzma
 import os
 import random
+import re
 import signal
 import tempfile
 import unittest
@@ -330,6 +331,10 @@ class Mix(unittest.TestCase):
         r = random.Random(1)
         made = {"kind": "math", "messages": [{"role": "user", "content": "47 + 38"}, {"role": "assistant", "content": "47 + 38 = 85", "thinking": "..."}]}
         self.assertEqual(data.think_or_not(made, r, 0)["messages"][-1], {"role": "assistant", "content": "47 + 30 = 77 and 77 + 8 = 85, so 47 + 38 = 85"})
+        made = next(record for record in iter(lambda: records.numbers.story_problem(r), None) if " - " in record["messages"][-1]["thinking"])
+        wanted = re.search(r"\d+", made["messages"][-1]["content"])[0]
+        said = data.think_or_not(made, r, 0)["messages"][-1]["content"]
+        self.assertEqual((re.findall(r"\d+", said)[-1], " - " in said), (wanted, True), said)
 
 
 if __name__ == "__main__":

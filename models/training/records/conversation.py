@@ -10,9 +10,14 @@ from .wordplay import wordplay
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
 
 # asked most by people who try a model: greetings, who it is, what it can do, small words and goodbyes
-_OFTEN = dict.fromkeys(("who are you", "your name", "help", "thanks"), 6) | {"hello": 14, "how are you": 9, "what's up": 8, "what can you do": 8, "bye": 8}
+_OFTEN = dict.fromkeys(("who are you", "your name", "help", "thanks"), 6) | {"hello": 10, "how are you": 8, "what's up": 7, "what can you do": 8, "bye": 8}
 _OFTEN |= dict.fromkeys(("good morning", "good evening", "are you there", "nice to meet you", "i am new", "are you human", "are you a bot", "who made you", "are you chatgpt", "which model", "how to use", "cannot do", "good night", "ok", "thanks bye", "i am fine"), 4)
 _OFTEN |= dict.fromkeys(("good afternoon", "i am back", "your age", "where are you", "how trained", "size", "smart", "feelings", "languages you speak", "internet", "can you code", "can you math", "can you write", "nice", "no", "yes", "bored", "sad", "weather", "time", "date", "news", "test", "only signs", "nonsense", "what do you mean", "just a topic"), 2.5)
+_OFTEN |= dict.fromkeys(("happy", "tired", "lonely", "stressed", "angry", "sick", "hungry", "good news", "bad news", "do you like", "family", "body", "favorite color", "favorite food", "favorite animal", "favorite movie", "favorite number", "favorite season", "meaning of life", "love you", "compliment", "insult", "what to do today", "what to watch", "what to read", "fun fact",
+                         "say something", "poem", "song", "your opinion", "god", "love", "birthday", "purpose", "user does", "small statement", "user fact", "cannot do", "other language", "game", "odd claim", "paradox", "can you act", "can you do much", "maybe", "guess what", "thirsty", "motivate", "compliment me", "you are welcome", "how the user is", "offer", "going to", "danger", "politics", "smart", "feelings", "learn"), 2.6)
+_OFTEN["bored"] = _OFTEN["sad"] = 3.5
+# one rule each, and few who ask
+_OFTEN |= dict.fromkeys(("hal pod bay", "animal sound", "known line", "number alone", "command line", "packing", "day plan", "plan", "passwords", "name my company", "gift", "what to wear", "rock paper scissors", "knock knock", "can you use tools", "can you extract", "privacy", "cost", "alarm", "stock", "how to cook", "speak another"), 0.7)
 _NAMES, _WEIGHTS = list(INTENTS), [_OFTEN.get(name, 1) for name in INTENTS]
 assert _OFTEN.keys() <= INTENTS.keys()
 # these follow something; as a first turn they come too, but less often
@@ -30,8 +35,8 @@ def intent(r, me, name=None):
     ask = ask.replace("{me}", me)
     ask = sentence(ask) if name not in _CASE else ask
     ask = noisy(r, ask, prefix=name not in _BARE) if name not in _CASE else ask
-    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.25 else ask   # so short that a slip leaves little to go by
-    return ask, (answers[0] if r.random() < 0.5 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
+    ask = hasty(r, ask) if name in _GREETED and r.random() < 0.3 else ask   # so short that a slip leaves little to go by
+    return ask, (answers[0] if r.random() < 0.7 else r.choice(answers)).replace("{me}", me)   # one answer that is known well says more than three
 
 
 def told(r):
@@ -125,13 +130,13 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.50:
+    if style < 0.54:
         return intent(r, me)
-    if style < 0.72:
+    if style < 0.73:
         text, said = fact(r)
         return noisy(r, text), said
     if style < 0.97:
-        return wordplay(r) if r.random() < 0.2 else request(r)
+        return wordplay(r) if r.random() < 0.4 else request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 
 

@@ -1,4 +1,6 @@
 """Simple facts, most of them generated from short tables: what is asked, in which forms, and the answer."""
+import re
+
 from .phrases import pick, sentence
 from .words import article
 
@@ -118,6 +120,17 @@ def _article(word):
     return word if word in ("grass", "coffee") else article(word)
 
 
+_MOST = re.compile(r"the (\w+est) (land animal|prime number|\w+)( .*)?")
+
+
+def _most(k, said):
+    """What is the most of its kind, asked the other way round."""
+    if not (found := _MOST.fullmatch(k)):
+        return []
+    most, what, rest = found[1], found[2], found[3] or ""
+    return [(form.format(m=most, w=what, t=rest), said) for form in ("which {w}{t} is the {m}?", "what {w}{t} is the {m}?", "which {w} is the {m}{t}?", "what {w} is the {m}{t}?", "{m} {w}{t}", "{m} {w}{t}?", "whats the {m} {w}{t}", "what's the {m} {w}{t}?", "which {w} is {m}{t}?", "name of the {m} {w}{t}?")]
+
+
 def build():
     """{key: [(question, answer)]}: every fact with all its forms. A question starts in lower case unless a name begins it."""
     facts = {}
@@ -157,12 +170,12 @@ def build():
     for word, other in SYNONYMS.items():
         facts["synonym", word] = [(form.format(w=word), f"A synonym of {word} is {other}.") for form in ("what is a synonym of {w}?", "synonym of {w}", "synonym for {w}", "a synonym for {w}?", "another word for {w}", "what is another word for {w}?", "give me another word for {w}", "give me a synonym for {w}", "say {w} in another word", "what word means the same as {w}?", "tell me a synonym of {w}", "which word is like {w}?", "synonym: {w}")]
     for word, other in RHYMES.items():
-        facts["rhyme", word] = [(form.format(w=word), f"{sentence(other)} rhymes with {word}.") for form in ("what rhymes with {w}?", "which word rhymes with {w}?", "a word that rhymes with {w}", "give me a rhyme for {w}", "rhyme for {w}", "find a rhyme for {w}", "rhymes with {w}?", "tell me a word that rhymes with {w}", "name a word that rhymes with {w}", "rhyme: {w}", "do you know a rhyme for {w}?", "what word rhymes with {w}", "something that rhymes with {w}")]
+        facts["rhyme", word] = [(form.format(w=word), f"{sentence(word)} rhymes with {other}.") for form in ("what rhymes with {w}?", "which word rhymes with {w}?", "a word that rhymes with {w}", "give me a rhyme for {w}", "rhyme for {w}", "find a rhyme for {w}", "rhymes with {w}?", "tell me a word that rhymes with {w}", "name a word that rhymes with {w}", "rhyme: {w}", "do you know a rhyme for {w}?", "what word rhymes with {w}", "something that rhymes with {w}")]
     for names, what in ((DAYS, "day"), (MONTHS, "month")):
         for i, name in enumerate(names):
             after, before = names[(i + 1) % len(names)], names[i - 1]
-            facts["after", name] = _open(f"{after} comes after {name}.", f"what comes after {name}", f"which {what} comes after {name}", f"what {what} comes next after {name}", f"what {what} follows {name}") + _noun(f"the {what} after {name}", after)
-            facts["before", name] = _open(f"{before} comes before {name}.", f"what comes before {name}", f"which {what} comes before {name}") + _noun(f"the {what} before {name}", before)
+            facts["after", name] = _open(f"After {name} comes {after}.", f"what comes after {name}", f"which {what} comes after {name}", f"what {what} comes next after {name}", f"what {what} follows {name}") + _noun(f"the {what} after {name}", after)
+            facts["before", name] = _open(f"Before {name} comes {before}.", f"what comes before {name}", f"which {what} comes before {name}") + _noun(f"the {what} before {name}", before)
             if what == "day":
                 facts["tomorrow", name] = [(form.format(d=name), f"Then tomorrow is {after}.") for form in ("today is {d}, what is tomorrow?", "if today is {d}, what day is tomorrow?", "it is {d} today. what day is tomorrow?", "when today is {d}, what is tomorrow?")]
                 facts["yesterday", name] = [(form.format(d=name), f"Then yesterday was {before}.") for form in ("today is {d}, what was yesterday?", "if today is {d}, what day was yesterday?", "it is {d} today. what day was yesterday?", "when today is {d}, what was yesterday?")]
@@ -182,11 +195,11 @@ def build():
                 facts["sizes", low, high] = asks
     for thing, who in MAKERS_OF.items():
         verb = {"gravity": "discovered", "America": "discovered", "penicillin": "discovered", "Linux": "created", "Python": "created", "the theory of relativity": "developed"}.get(thing, "invented")
-        facts["made", thing] = _open(f"{sentence(who)} {verb} {thing}.", f"who {verb} {thing}", f"by whom was {thing} {verb}", f"who was the person who {verb} {thing}", f"which person {verb} {thing}")
+        facts["made", thing] = _open(f"{sentence(thing)} was {verb} by {who}.", f"who {verb} {thing}", f"by whom was {thing} {verb}", f"who was the person who {verb} {thing}", f"which person {verb} {thing}")
     for work, who in WRITERS.items():
-        facts["wrote", work] = _open(f"{who} wrote {work}.", f"who wrote {work}", f"who is the author of {work}", f"which author wrote {work}", f"by whom is {work}", f"who is the writer of {work}")
+        facts["wrote", work] = _open(f"{work} was written by {who}.", f"who wrote {work}", f"who is the author of {work}", f"which author wrote {work}", f"by whom is {work}", f"who is the writer of {work}")
     for work, who in PAINTERS.items():
-        facts["painted", work] = _open(f"{who} painted {work}.", f"who painted {work}", f"which artist painted {work}", f"who is the painter of {work}", f"by whom is {work}")
+        facts["painted", work] = _open(f"{sentence(work)} was painted by {who}.", f"who painted {work}", f"which artist painted {work}", f"who is the painter of {work}", f"by whom is {work}")
     for thing, symbol in SYMBOLS.items():
         facts["symbol", thing] = _noun(f"the chemical symbol for {thing}", symbol) + _noun(f"the chemical formula of {thing}" if thing in ("water", "salt") else f"the symbol of {thing}", symbol)
         if symbol != "NaCl":
@@ -195,13 +208,16 @@ def build():
         count = next(count for one, count in _each(LEGS) if one == animal)
         facts["about", animal] = [(form.format(a=animal, p=PLURALS.get(animal, animal + "s")), f"{sentence(article(animal))} has {count} legs and says {SOUNDS[animal]}.") for form in ("tell me a fact about {p}", "tell me something about {p}", "a fact about {p}", "give me a fact about {p}", "say something about {p}", "what do you know about {p}?", "tell me about {p}", "do you know something about {p}?", "what can you tell me about {p}?", "fun fact about {p}", "i want to know something about {p}", "an interesting fact about {p}", "talk about {p}")]
     for k, value in PHRASES.items():
-        facts["phrase", k] = _noun(k, value) + [(f"which is {k}?", f"{sentence(k)} is {value}.")]
+        facts["phrase", k] = _noun(k, value) + [(f"which is {k}?", f"{sentence(k)} is {value}.")] + _most(k, f"{sentence(k)} is {value}.")
     for q, said in QUESTIONS.items():
         facts["question", q] = _open(said, q)
     for q, value in HOW_MANY.items():
         verb = "is" if value.startswith("one ") else "are"
         subject, rest = q.split(" are ", 1)
         facts["how many", q] = _open(f"There {verb} {value}.", f"how many {q}", f"how many {subject} {'does' if rest.startswith('the ') else 'are'} {rest + ' have' if rest.startswith('the ') else rest}".replace("in the ", "the ") if rest.startswith("the ") else f"how many {subject} {rest}")
+        if rest.startswith(("in a", "in the", "on a")):
+            place = rest.split(" ", 1)[1]
+            facts["how many", q] += [(form.format(s=subject, r=rest, p=place), f"There {verb} {value}.") for form in ("how many {s} does {p} have?", "how many {s} has {p}?", "number of {s} {r}", "{s} {r}?", "{s} {r}", "what is the number of {s} {r}?", "{p} has how many {s}?", "{r} there are how many {s}?", "tell me the number of {s} {r}")]
     for part, table in HAS.items():
         for owner, count in table.items():
             facts["has", part, owner] = _open(f"{sentence(article(owner)) if owner != 'unicorn' and owner != 'unicycle' else 'A ' + owner} has {count} {part if count != 'one' else part[:-1]}.", f"how many {part} does {article(owner) if owner not in ('unicorn', 'unicycle') else 'a ' + owner} have", f"how many {part} are on {article(owner) if owner not in ('unicorn', 'unicycle') else 'a ' + owner}")
@@ -230,8 +246,8 @@ def _alternatives(template):
 FACTS = build()
 _KEYS = list(FACTS)
 # tables of many small facts give way to those that people ask for, and capitals far away to those that everybody knows
-_OFTEN = {"capital of what": 0.5, "phrase": 8, "how many": 9, "legs": 3, "meaning": 1.3, "sizes": 0.2, "yes no": 4, "opposite": 1.2, "wrote": 3, "made": 2.5, "painted": 4, "singular": 0.15, "color color": 2.5, "color colour": 0.3, "true": 0.15, "is a": 0.5, "sound": 2,
-          "after": 1.5, "question": 3.5, "has": 1.5, "planet": 2, "symbol": 1.5, "baby": 1.5, "plural": 0.7, "past": 0.7, "month days": 1.5, "continent": 0.7, "money": 1.2, "can": 0.8}
+_OFTEN = {"capital of what": 0.3, "phrase": 8, "how many": 9, "legs": 3, "meaning": 0.8, "sizes": 0.2, "yes no": 4, "opposite": 1.5, "rhyme": 3.5, "before": 1.5, "synonym": 1.4, "wrote": 3, "made": 2.5, "painted": 4, "singular": 0.15, "color color": 2.5, "color colour": 0.2, "true": 0.15, "is a": 0.35, "sound": 2,
+          "after": 3, "question": 4.5, "has": 1.5, "planet": 2, "symbol": 1.5, "baby": 1.5, "plural": 1, "past": 1, "month days": 1.5, "continent": 0.7, "money": 1.2, "can": 0.8}
 _NEAR = frozenset(list(CAPITALS)[:30] + ["Russia", "China", "India", "Australia", "Canada", "the United States", "Mexico", "Brazil", "Argentina", "Turkey", "the United Kingdom", "Scotland"])
 # what nearly everybody tries first, three times as often again
 _FIRST = {"capital": "France,Japan,Italy,Germany,Spain,England,the United Kingdom,the United States,Canada,Australia,Russia,China,India,Brazil,Egypt,Portugal,Greece,Norway,Sweden,Poland", "color color": "the sky,grass,a banana,snow,blood,the sun,a lemon,milk,the sea,a strawberry,an orange,a tomato",
@@ -239,7 +255,7 @@ _FIRST = {"capital": "France,Japan,Italy,Germany,Spain,England,the United Kingdo
           "after": ",".join(DAYS + ["January", "March", "May", "December"]), "before": ",".join(DAYS), "baby": "dog,cat,cow,sheep,horse", "plural": "mouse,child,foot,tooth,man,goose,person", "wrote": "Romeo and Juliet,Hamlet,Harry Potter", "painted": "the Mona Lisa", "made": "the telephone,the light bulb,America",
           "symbol": "water,gold,oxygen", "symbol of what": "H2O", "planet": "Earth,Mercury", "spoken": "France,Brazil,Germany,Mexico", "rhyme": "cat,house,tree,sun,day"}
 _FIRST = {(kind, name) for kind, names in _FIRST.items() for name in names.split(",")}
-_WEIGHTS = [((10 if key[1] in _NEAR else 1) if key[0] == "capital" else _OFTEN.get(key[0], 1)) * (3 if key in _FIRST or key[0] == "how many" and key[1] in list(HOW_MANY)[:12] else 1) for key in _KEYS]
+_WEIGHTS = [((10 if key[1] in _NEAR else 0.6) if key[0] == "capital" else _OFTEN.get(key[0], 1)) * (4 if key in _FIRST or key[0] == "how many" and key[1] in list(HOW_MANY)[:12] else 1) for key in _KEYS]
 
 
 def fact(r):

@@ -14,8 +14,10 @@ def worked(x, sign, y):
     """The answer to a sum: small ones at once, larger ones with the tens and the ones one after the other."""
     z = x + y if sign == "+" else x - y if sign == "-" else x * y
     line = f"{x} {sign} {y} = {z}"
+    if z < 0:
+        return f"{worked(y, sign, x)}, so {line}"
     tens, ones = y // 10 * 10, y % 10
-    if sign == "x" or max(x, y) <= 20 or not tens or not ones or z < 0:
+    if sign == "x" or max(x, y) <= 20 or not tens or not ones:
         return line
     half = x + tens if sign == "+" else x - tens
     return f"{x} {sign} {tens} = {half} and {half} {sign} {ones} = {z}, so {line}"
@@ -186,7 +188,7 @@ def letter_count(r):
     n = word.count(letter)
     shown = letter.upper() if r.random() < 0.3 else letter
     ask = r.choice([f"how many {shown} are in {word}?", f"how many {shown}'s are in {word}?", f"how many {shown}s are in {word}?", f"how many times is {shown} in {word}?", f"how often is {shown} in {word}?", f"count the {shown} in {word}", f"how many {shown}'s does {word} have?", f"how many letters {shown} are in {word}?"])
-    return sentence(ask), f"{spelled(word)}: the letter {letter} is {n} times in {word}." if n > 1 else f"{spelled(word)}: the letter {letter} is 1 time in {word}."
+    return sentence(ask), f"{shown_letters(word)}, the letter {letter} is {n} times in {word}." if n > 1 else f"{shown_letters(word)}, the letter {letter} is 1 time in {word}."
 
 
 UNITS = {("hours", "minutes"): 60, ("minutes", "seconds"): 60, ("days", "hours"): 24, ("weeks", "days"): 7, ("years", "months"): 12, ("meters", "centimeters"): 100, ("kilometers", "meters"): 1000, ("kilograms", "grams"): 1000, ("euros", "cents"): 100, ("dollars", "cents"): 100, ("dozens", "pieces"): 12}
@@ -233,7 +235,9 @@ _SAME = {"colors": ["colors", "colours"], "countries": ["countries", "countries 
 _OFTEN = ["fruits", "animals", "colors", "vegetables", "countries", "European countries", "cities", "days of the week", "months", "planets", "sports", "birds", "flowers"]
 
 
-def shown_list(r, items, style):
+def shown_list(r, items, style, what=None):
+    if style == "counted":
+        return f"{len(items)} {what}:\n" + shown_list(r, items, "numbers")
     if style == "lines":
         return "\n".join(items)
     if style == "bullets":
@@ -245,21 +249,21 @@ def shown_list(r, items, style):
 
 def list_of(r):
     """So many things of a kind, in the order of the pool, so that none comes twice."""
-    kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.65 else r.choice(list(POOLS))
+    kind = r.choice(_OFTEN[:7] if r.random() < 0.5 else _OFTEN) if r.random() < 0.75 else r.choice(list(POOLS))
     items = POOLS[kind]
-    n = min(r.choice([2, 3, 3, 3, 3, 4, 4, 5, 5, 5, 6, 7, 8, 10]), len(items))
-    start = 0 if r.random() < 0.7 else r.randint(0, len(items) - n)
+    n = min(r.choice([2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 6, 6, 7, 8, 10, 10]), len(items))
+    start = 0 if r.random() < 0.9 else r.randint(0, len(items) - n)
     what = r.choice(_SAME.get(kind, [kind]))
-    style = "sentence"
+    style = "sentence" if n < 4 else "counted"   # more than three are counted while they are said, up to the number in the first line
     if r.random() < 0.1:
-        n, how, start = min(3, len(items)), r.choice(["some", "a few"]), 0
+        style, n, how, start = "sentence", min(3, len(items)), r.choice(["some", "a few"]), 0
     else:
         how = NUMBERS[n] if r.random() < 0.55 else str(n)
     ask = pick(r, r.choice([f"[name|list|tell me|give me|say|write] {how} [different |||]{what}[ please||]", f"[can you|could you] [name|list|give me|tell me] {how} {what}?", f"{how} {what}[ please||]", f"[name|give] me {how} {what}", f"[i need|i want|please name|please list] {how} {what}", f"what are {how} {what}?", f"{how} {what} that you know", f"think of {how} {what}", f"do you know {how} {what}?", f"give me a list of {how} {what}", f"list of {how} {what}", f"give me {how} [examples of|kinds of|] {what}".replace("  ", " ")]))
-    if r.random() < 0.12:
+    if r.random() < 0.08:
         style, tail = r.choice([("lines", "one per line"), ("bullets", "as a bullet list"), ("bullets", "with bullets"), ("numbers", "as a numbered list"), ("numbers", "numbered")])
         ask = ask.rstrip("?") + ", " + tail
-    return sentence(ask) + r.choice(["", ".", "."] if ask[-1] != "?" else [""]), shown_list(r, items[start:start + n], style)
+    return sentence(ask) + r.choice(["", ".", "."] if ask[-1] != "?" else [""]), shown_list(r, items[start:start + n], style, what)
 
 
 WHOLE = {"the days of the week": DAYS, "the months of the year": MONTHS, "the planets": PLANETS, "the planets of the solar system": PLANETS, "the seasons": POOLS["seasons"], "the four seasons": POOLS["seasons"], "the continents": POOLS["continents"], "the seven continents": POOLS["continents"], "the oceans": POOLS["oceans"], "the vowels": list("aeiou"), "the colors of the rainbow": "red orange yellow green blue indigo violet".split(), "all months": MONTHS, "all days of the week": DAYS, "all planets": PLANETS, "the primary colors": ["red", "blue", "yellow"], "the five senses": "sight hearing smell taste touch".split()}
@@ -274,7 +278,7 @@ def whole_list(r):
 def one_thing(r):
     kind = r.choice([k for k in POOLS if k[-1] == "s" and " " not in k and "'" not in k])
     single = {"countries": "country", "cities": "city", "months": "month", "hobbies": "hobby", "berries": "berry", "clothes": "piece of clothing", "foods": "food"}.get(kind, kind[:-1])
-    item = r.choice(POOLS[kind][:4])
+    item = POOLS[kind][0]
     ask = pick(r, r.choice([f"[name|tell me|give me|say|think of|pick|choose] [a|one|any] {single}[ please||]", f"[tell me|give me|say|pick|name] a random {single}", f"[can you|could you] [name|say|pick] {article(single)}?", f"an example of {article(single)}", f"[a|one|random] {single}[, please||]"]))
     return sentence(re.sub(r"\ba (?=[aeiou])", "an ", ask)), sentence(item) + "."
 
@@ -304,24 +308,41 @@ def spelled(word):
     return "-".join(word.upper())
 
 
+def shown_letters(word):
+    """The word, and its letters behind it: to find the word in the question is one thing to learn, what letters it has another."""
+    return f"{word}: {spelled(word)}"
+
+
 FIRST_WORDS = ("cat dog house apple banana hello tree book water sun moon star car bird fish bread school friend cheese happy orange table window garden mouse summer world light music coffee name love "
                "computer elephant strawberry flower pizza tea lemon horse lion tiger rabbit mother father sister brother baby boy girl red blue green yellow black white one two three four five six seven eight nine ten big small good bad day night winter rain snow "
                "sky sea river mountain chair door bed lamp pen paper letter word phone train bus plane ship ball game king queen robot science beautiful chocolate butterfly monkey orange kitchen bottle doctor teacher city street welcome because people").split()
 
 
 def word_of(r):
-    return r.choice(FIRST_WORDS) if r.random() < 0.65 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
+    return r.choice(FIRST_WORDS) if r.random() < 0.8 else r.choice(EVERYDAY if r.random() < 0.35 else COMMON)
+
+
+# the words that people turn around: what comes of it has to be known by heart, since it is no word
+TURNED = "cat dog hello apple house tree book water sun moon star car bird fish word world love name red blue green one two good day night table bread music pizza happy banana lemon school mouse horse stop live pot ten top tea door smile light stone".split()
+
+
+def turned_word(r):
+    return r.choice(TURNED) if r.random() < 0.85 else r.choice([w for w in FIRST_WORDS if len(w) <= 6])
+
+
+def backwards_of(word):
+    return f"{shown_letters(word)}, backwards {spelled(word[::-1])}: {word[::-1]}"
 
 
 def spell(r):
     word = word_of(r) if r.random() < 0.9 else made_up(r)
     ask = r.choice(["spell {}", "how do you spell {}?", "spell the word {}", "can you spell {}?", "how is {} spelled?", "please spell {}", "spelling of {}", "spell out {}", "what is the spelling of {}?", "spell '{}'", "spell \"{}\""])
-    return _around(r, ask, word), spelled(word)
+    return _around(r, ask, word), shown_letters(word)
 
 
 def spell_many(r):
     """Several words at once: of each letter there is something to learn, and the question is read once."""
-    words = [word_of(r) for _ in range(r.randint(2, 7))]
+    words = [word_of(r) for _ in range(r.randint(2, 4))]
     ask = r.choice(["spell these words: {}", "spell {}", "how do you spell {}?", "spell the words {}", "please spell: {}", "spell each word: {}", "can you spell {}?", "the letters of {}?", "spell out: {}"])
     return _around(r, ask, ", ".join(words) if r.random() < 0.6 else listed(words)), ", ".join(f"{word}: {spelled(word)}" for word in words)
 
@@ -330,19 +351,19 @@ def letters(r):
     word = word_of(r)
     which = r.randrange(5)
     if which == 0:
-        return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{spelled(word)}: {word} has {len(word)} letters."
+        return _around(r, r.choice(["how many letters are in {}?", "how many letters does {} have?", "how many letters in {}", "how many letters has the word {}?", "count the letters in {}", "number of letters in {}", "how long is the word {}?"]), word), f"{shown_letters(word)}, {len(word)} letters."
     if which == 1:
-        return _around(r, r.choice(["what is the first letter of {}?", "first letter of {}", "with which letter does {} begin?", "what letter does {} start with?", "which letter is the first in {}?", "what does {} start with?", "tell me the first letter of {}"]), word), f"The first letter of {word} is {word[0].upper()}."
+        return _around(r, r.choice(["what is the first letter of {}?", "first letter of {}", "with which letter does {} begin?", "what letter does {} start with?", "which letter is the first in {}?", "what does {} start with?", "tell me the first letter of {}"]), word), f"{shown_letters(word)}, the first letter is {word[0].upper()}."
     if which == 2:
-        return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{spelled(word)}: the last letter of {word} is {word[-1].upper()}."
+        return _around(r, r.choice(["what is the last letter of {}?", "last letter of {}", "with which letter does {} end?", "what letter does {} end with?", "which letter is the last in {}?", "tell me the last letter of {}"]), word), f"{shown_letters(word)}, the last letter is {word[-1].upper()}."
     if which == 3:
-        short = r.choice([w for w in (FIRST_WORDS if r.random() < 0.65 else EVERYDAY if r.random() < 0.3 else COMMON) if len(w) <= 6])
-        return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
+        short = turned_word(r)
+        return _around(r, r.choice(["reverse {}", "reverse the word {}", "spell {} backwards", "write {} backwards", "what is {} backwards?", "say {} backwards", "{} backwards"]), short), backwards_of(short)
     letter = chr(ord("a") + r.randrange(25))
     up = r.random() < 0.5
     letter = letter.upper() if r.random() < 0.6 else letter
     other = chr(ord(letter.upper()) + 1)
-    return _around(r, r.choice(["which letter comes after {}?", "what letter comes after {}?", "what comes after {} in the alphabet?", "letter after {}", "what is the letter after {}?", "what comes after the letter {}?"]), letter), f"{other} comes after {letter.upper()}."
+    return _around(r, r.choice(["which letter comes after {}?", "what letter comes after {}?", "what comes after {} in the alphabet?", "letter after {}", "what is the letter after {}?", "what comes after the letter {}?"]), letter), f"After {letter.upper()} comes {other}."
 
 
 def count_up(r):
@@ -355,7 +376,7 @@ def count_up(r):
         return sentence(r.choice([f"count down from {n}", f"count backwards from {n}", f"countdown from {n}", f"count from {n} to 1", f"count down from {n} please", f"can you count down from {n}?"])), " ".join(str(i) for i in range(n, 0, -1))
     k = r.randint(0, 99)
     if style == 3:
-        return sentence(r.choice([f"what comes after {k}?", f"what number comes after {k}?", f"which number comes after {k}?", f"what is the next number after {k}?", f"{k}, and then?", f"what follows {k}?"])), f"{k + 1} comes after {k}."
+        return sentence(r.choice([f"what comes after {k}?", f"what number comes after {k}?", f"which number comes after {k}?", f"what is the next number after {k}?", f"{k}, and then?", f"what follows {k}?"])), f"After {k} comes {k + 1}."
     if style == 4:
         return sentence(r.choice([f"is {k} even or odd?", f"is {k} odd or even?", f"{k}: even or odd?", f"is {k} an even or an odd number?", f"tell me if {k} is even or odd"])), f"{k} is {'odd' if k % 2 else 'even'}."
     m = r.choice([i for i in range(100) if i != k])
@@ -379,13 +400,19 @@ def line(r):
     return f"{r.choice(_SUBJECTS)} {r.choice(_DOES)}"
 
 
+def changed(text, into):
+    """Of one or two words, what was given stands before what comes of it: as with letters, to find them is one thing and to change them another."""
+    return f"{text}: {into}" if text.count(" ") < 2 else into
+
+
 def rewrite(r):
     style = r.randrange(9)
-    text = sentence(line(r)) + "." if r.random() < 0.6 else r.choice([line(r), " ".join(r.sample(EVERYDAY, r.randint(1, 3))), f"{r.choice(['hello', 'good morning', 'i love'])} {r.choice(EVERYDAY)}", person(r)])
+    text = sentence(line(r)) + "." if r.random() < (0.25 if style < 3 else 0.6) else r.choice([line(r), word_of(r), word_of(r), word_of(r), " ".join(r.sample(EVERYDAY, r.randint(1, 3))), f"{r.choice(['hello', 'good morning', 'i love'])} {word_of(r)}", person(r)])
     if style < 2:
-        return _around(r, r.choice(["make this uppercase: {}", "uppercase: {}", "write in capital letters: {}", "put this in capital letters: {}", "change to upper case: {}", "capitalize every letter: {}", "convert to uppercase: {}", "in caps: {}", "write this in all caps: {}", "make it uppercase: {}"]), text), text.upper()
+        return _around(r, r.choice(["make this uppercase: {}", "uppercase: {}", "write in capital letters: {}", "put this in capital letters: {}", "change to upper case: {}", "capitalize every letter: {}", "convert to uppercase: {}", "in caps: {}", "write this in all caps: {}", "make it uppercase: {}"]), text), changed(text, text.upper())
     if style == 2:
-        return _around(r, r.choice(["make this lowercase: {}", "lowercase: {}", "write in small letters: {}", "put this in lower case: {}", "change to lower case: {}", "convert to lowercase: {}", "make it lowercase: {}"]), text.upper() if r.random() < 0.7 else text), text.lower()
+        given = text.upper() if r.random() < 0.7 else text
+        return _around(r, r.choice(["make this lowercase: {}", "lowercase: {}", "write in small letters: {}", "put this in lower case: {}", "change to lower case: {}", "convert to lowercase: {}", "make it lowercase: {}"]), given), changed(given, text.lower())
     if style == 3:
         raw = r.choice(list(_WANTS))
         shown = sentence(raw) + r.choice([".", "!", ""]) if r.random() < 0.6 else raw
@@ -412,7 +439,7 @@ def rewrite(r):
 def with_word(r):
     """A sentence with a word, or about something."""
     word = r.choice(EVERYDAY)
-    s = r.choice([f"I like the word {word}.", f"Today I read about the word {word}.", f"My friend told me about {word}.", f"I can write the word {word}."])
+    s = f"I like the word {word}."
     return _around(r, r.choice(["write a sentence with the word {}", "make a sentence with {}", "use {} in a sentence", "a sentence with {}", "write a sentence with {}", "give me a sentence with the word {}", "use the word {} in a sentence", "can you make a sentence with {}?"]), word), s
 
 
@@ -471,7 +498,7 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 75), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 3), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 2.5), (begins_with, 3), (letter_count, 5), (units, 1.5), (things_sum, 7), (list_of, 24), (whole_list, 3), (one_thing, 3), (spell, 16), (spell_many, 16), (letters, 18), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 3), (choose, 4), (greeting_card, 2.5), (finish, 3), (joke_about, 1), (tale, 3)]
+MAKERS = [(sum_of_two, 90), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 110), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 

@@ -89,8 +89,27 @@ def _places(r, scene):
     return f"Is the {short(mark, other)} {r.choice(either)} the {short(other, mark)}?", says, what
 
 
+# More ways to ask for one of the two; the first of a pair of {} is what the answer begins with. The measurement (vision/measure.py) asks as `asked` does.
+_WHERE = ["Where is the {}?", "Where is the {}?", "[Where's|Wheres] the {}?", "Where [do you see|can you see|can I find] the {}?", "Tell me where the {} is[ in the picture|].", "What is the position of the {}?", "Where is the {} in [this|the] [picture|image]?", "The {}, where is it?"]
+_OR = {"left": "[Is the {} {e} the {}?|Is the {} [on the|to the|] [left or right|right or left] of the {}?|On which side of the {o} is the {}?|The {}: {e} the {}?|Tell me if the {} is {e} the {}.]",
+       "above": "[Is the {} {e} the {}?|Is the {} [above or below|below or above|over or under|under or over|higher or lower than] the {}?|The {}: {e} the {}?|Tell me if the {} is {e} the {}.]"}
+
+
+def _turned_to(r, scene, number):
+    """A question for the first or second of two, and the answer that begins with it. A picture is told from the first on: the second is the harder one."""
+    words, _, either = SIDES[scene.relation]
+    mark, other = scene.marks[number], scene.marks[1 - number]
+    short = lambda one, two: one.what if one.what != two.what and r.random() < 0.6 else named(one)
+    this, that = short(mark, other), short(other, mark)
+    if r.random() < 0.5:
+        question = pick(r, r.choice(_WHERE)).replace("{}", this)
+    else:
+        question = pick(r, _OR[scene.relation]).replace("{e}", r.choice(either)).replace("{o}", that).replace("{}", this, 1).replace("{}", that, 1)
+    return question, f"The {named(mark)} is {words[number]} the {named(other)}."
+
+
 # what is read right less often comes more often
-KINDS = {"shape": 1, "count": 1.5, "places": 4, "number": 2, "word": 1}
+KINDS = {"shape": 1, "count": 1.5, "places": 5.5, "number": 2, "word": 1}
 
 
 _OTHER = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
@@ -103,14 +122,19 @@ def turned(said):
 
 
 def make(r, kind=None):
-    """A question about a picture, with one turn more at times."""
+    """A question about a picture, with more turns at times."""
     scene = pictures.scene(r, kind or r.choices(list(KINDS), KINDS.values())[0])
     question, said, what = asked(r, scene)
-    if scene.kind == "places" and what == "open" and r.random() < 0.6:   # the one that is asked for has to be found first: the harder question
-        question, said, what = _places(r, scene)
+    number = None
+    if scene.kind == "places" and what != "side" and r.random() < 0.65:   # the one that is asked for has to be found first: the harder question
+        number = int(r.random() < 0.6)
+        question, said = _turned_to(r, scene, number)
     first = user(noisy(r, question)) | {"picture": captions.rows(scene), "scene": scene, "picture_first": r.random() < 0.5}
     messages = [first, answer(said)]
-    if r.random() < (0.35 if scene.kind == "places" else 0.2):
+    if number is not None and r.random() < 0.7:   # and then the other one: the same picture, and another answer
+        question, said = _turned_to(r, scene, 1 - number)
+        messages += [user(noisy(r, question, prefix=False)), answer(said)]
+    while len(messages) < 8 and r.random() < 0.4:   # its rows are read once for all that is asked about it
         question, said, _ = asked(r, scene)
         messages += [user(noisy(r, question, prefix=False)), answer(said)]
     return record("picture", *messages, check="exact")

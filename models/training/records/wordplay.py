@@ -3,7 +3,7 @@ import re
 
 from .facts import ORDER, PAST
 from .phrases import sentence
-from .requests import COMMON, EVERYDAY, FIRST_WORDS, _around, line, spelled, word_of
+from .requests import COMMON, EVERYDAY, POOLS, _around, backwards_of, changed, line, shown_letters, spelled, turned_word, word_of
 from .words import NAMES, listed, made_up
 
 
@@ -11,34 +11,37 @@ def quoted(r, text):
     return r.choice(["{}", "{}", "{}", "'{}'", '"{}"']).format(text)
 
 
+PHRASES = ["hello world", "good morning", "thank you", "i love you", "happy birthday", "hello there", "see you soon", "well done", "i am here", "the cat", "good night", "hello my friend", "how are you", "stop", "no way"]
+
+
 def case(r):
     """Capital and small letters."""
-    text = r.choice([word_of(r), word_of(r), f"{word_of(r)} {word_of(r)}", r.choice(["hello world", "good morning", "thank you", "i love you", "happy birthday", "hello there", "see you soon", "well done"]), line(r), r.choice(NAMES).lower()])
+    text = r.choice([word_of(r), word_of(r), word_of(r), word_of(r), f"{word_of(r)} {word_of(r)}", r.choice(PHRASES), r.choice(PHRASES), line(r), r.choice(NAMES).lower()])
     if r.random() < 0.7:
         ask = r.choice(["{} in uppercase", "{} in capital letters", "{} in upper case", "{} in caps", "write {} in capital letters", "write {} in uppercase", "write {} in caps", "write {} in big letters", "turn {} into capital letters", "make {} uppercase", "make {} all caps", "put {} in capitals", "uppercase {}", "convert {} to uppercase", "change {} to capital letters", "say {} in all caps",
                         "can you write {} in capital letters?", "please write {} in uppercase", "can you make {} uppercase?", "capital letters: {}", "to uppercase: {}", "all caps: {}", "type {} in capital letters", "what is {} in capital letters?", "how does {} look in capital letters?", "i want {} in capital letters"])
-        return _around(r, ask, quoted(r, text)), text.upper()
+        return _around(r, ask, quoted(r, text)), changed(text, text.upper())
     ask = r.choice(["{} in lowercase", "{} in small letters", "{} in lower case", "write {} in small letters", "write {} in lowercase", "make {} lowercase", "turn {} into small letters", "convert {} to lowercase", "lowercase {}", "can you write {} in lowercase?", "please write {} in small letters", "small letters: {}", "to lowercase: {}", "change {} to lower case"])
-    return _around(r, ask, quoted(r, text.upper())), text.lower()
+    return _around(r, ask, quoted(r, text.upper())), changed(text.upper(), text.lower())
 
 
 def first_letter(r):
     text = r.choice([word_of(r), word_of(r), r.choice(NAMES).lower()])
-    return _around(r, r.choice(["capitalize {}", "capitalize the word {}", "write {} with a capital letter", "make the first letter of {} big", "capitalize the first letter of {}", "{} with a capital letter"]), quoted(r, text)), sentence(text)
+    return _around(r, r.choice(["capitalize {}", "capitalize the word {}", "write {} with a capital letter", "make the first letter of {} big", "capitalize the first letter of {}", "{} with a capital letter"]), quoted(r, text)), changed(text, sentence(text))
 
 
 def backwards(r):
-    short = r.choice([word for word in (FIRST_WORDS if r.random() < 0.65 else EVERYDAY if r.random() < 0.3 else COMMON) if len(word) <= 7])
+    short = turned_word(r)
     ask = r.choice(["{} backwards", "{} spelled backwards", "{} in reverse", "what is the reverse of {}?", "what is {} spelled backwards?", "turn {} around", "turn the word {} around", "flip the word {}", "mirror {}", "can you reverse {}?", "can you spell {} backwards?", "write {} in reverse", "write the word {} backwards", "reverse the letters of {}", "reverse this word: {}", "reverse: {}", "backwards: {}", "say the word {} backwards",
                     "please reverse {}", "how do you spell {} backwards?", "how do you write {} backwards?", "put the letters of {} in reverse order", "read {} from the end", "what does {} look like backwards?"])
-    return _around(r, ask, quoted(r, short)), f"{spelled(short)}, backwards {spelled(short[::-1])}: {short[::-1]}"
+    return _around(r, ask, quoted(r, short)), backwards_of(short)
 
 
 def nth_letter(r):
     word = word_of(r)
     at = r.randrange(min(len(word), 5))
     n = ORDER[at] if r.random() < 0.8 else f"{at + 1}{'st nd rd th th'.split()[at]}"
-    return _around(r, r.choice([f"what is the {n} letter of {{}}?", f"what is the {n} letter in {{}}?", f"{n} letter of {{}}", f"which letter is the {n} in {{}}?", f"tell me the {n} letter of {{}}", f"what's the {n} letter in the word {{}}?"]), quoted(r, word)), f"{spelled(word)}: the {ORDER[at]} letter of {word} is {word[at].upper()}."
+    return _around(r, r.choice([f"what is the {n} letter of {{}}?", f"what is the {n} letter in {{}}?", f"{n} letter of {{}}", f"which letter is the {n} in {{}}?", f"tell me the {n} letter of {{}}", f"what's the {n} letter in the word {{}}?"]), quoted(r, word)), f"{shown_letters(word)}, the {ORDER[at]} letter is {word[at].upper()}."
 
 
 def vowels(r):
@@ -47,7 +50,7 @@ def vowels(r):
     if not found:
         return vowels(r)
     ask = r.choice(["how many vowels are in {}?", "how many vowels does {} have?", "count the vowels in {}", "what are the vowels in {}?", "which vowels are in {}?", "vowels in {}"])
-    return _around(r, ask, quoted(r, word)), f"{spelled(word)}: the {'vowels are' if len(found) > 1 else 'vowel is'} {listed(found)}, so {len(found)}."
+    return _around(r, ask, quoted(r, word)), f"{shown_letters(word)}, the {'vowels are' if len(found) > 1 else 'vowel is'} {listed(found)}, so {len(found)}."
 
 
 def contains(r):
@@ -55,7 +58,7 @@ def contains(r):
     has = letter in word
     shown = letter.upper() if r.random() < 0.5 else letter
     ask = r.choice([f"is there a {shown} in {{}}?", f"does {{}} contain the letter {shown}?", f"does {{}} have a {shown}?", f"is the letter {shown} in {{}}?", f"is {shown} in the word {{}}?", f"does the word {{}} contain {shown}?"])
-    return _around(r, ask, quoted(r, word)), f"{spelled(word)}: {'yes' if has else 'no'}, the letter {letter.upper()} is {'' if has else 'not '}in {word}."
+    return _around(r, ask, quoted(r, word)), f"{shown_letters(word)}, {'yes' if has else 'no'}, the letter {letter.upper()} is {'' if has else 'not '}in {word}."
 
 
 def unspelled(r):
@@ -118,7 +121,7 @@ def sooner(r):
 def palindrome(r):
     word = r.choice("level noon radar civic kayak madam refer eye wow mom dad pop deed racecar".split()) if r.random() < 0.5 else r.choice([word for word in COMMON if len(word) <= 6])
     same = word == word[::-1]
-    return _around(r, r.choice(["is {} a palindrome?", "is the word {} a palindrome?", "is {} the same backwards?", "does {} read the same backwards?"]), quoted(r, word)), f"{spelled(word)}, backwards {spelled(word[::-1])}: {'yes' if same else 'no'}, {word} is {'' if same else 'not '}a palindrome."
+    return _around(r, r.choice(["is {} a palindrome?", "is the word {} a palindrome?", "is {} the same backwards?", "does {} read the same backwards?"]), quoted(r, word)), f"{shown_letters(word)}, backwards {spelled(word[::-1])}: {'yes' if same else 'no'}, {word} is {'' if same else 'not '}a palindrome."
 
 
 def said(r):
@@ -127,7 +130,141 @@ def said(r):
     return _around(r, r.choice(["say {}", "just say {}", "repeat {}", "please repeat {}", "repeat after me: {}", "can you say {}?", "can you repeat {}?", "answer only with {}", "reply only with {}", "respond with {}", "only say {}", "write only {}", "say exactly {}", "print {}", "output {}", "return {}", "write {} and nothing else", "say {} and nothing else", "please write {}", "type {}", "echo {}"]), quoted(r, text)), text
 
 
-MAKERS = [(case, 26), (backwards, 16), (nth_letter, 4), (vowels, 2), (contains, 2), (unspelled, 6), (words_counted, 2), (at_the_end, 2), (replaced, 4), (negative, 3), (past, 4), (longer, 3), (sooner, 2), (palindrome, 2), (first_letter, 3), (said, 12)]
+# what is what: small worlds of things that nearly everybody takes
+KINDS = {"fruit": "apple banana orange pear cherry grape lemon peach mango".split(), "animal": "dog cat horse cow lion tiger bear fox mouse sheep bird fish".split(), "color": "red blue green yellow purple black white pink".split(), "vehicle": "car bus train bicycle truck plane boat".split(),
+         "vegetable": "carrot potato onion tomato cucumber cabbage".split(), "piece of clothing": "shirt hat jacket dress coat scarf".split(), "piece of furniture": "table chair bed sofa desk lamp".split(), "body part": "head arm leg hand foot nose".split(), "drink": "water tea coffee milk juice".split(), "tool": "hammer saw drill knife".split(),
+         "country": "France Germany Italy Spain Japan Egypt".split(), "city": "Paris London Rome Berlin Tokyo Madrid".split(), "day": "Monday Tuesday Friday Sunday".split(), "number": "one two three four five seven".split(), "instrument": "piano guitar violin flute".split(), "planet": "Mars Venus Jupiter Saturn".split(), "flower": "rose tulip daisy lily".split(), "sport": "football tennis hockey golf".split(), "month": "January March May July".split()}
+_KIND_NAMES = list(KINDS)
+
+
+def _a(word):
+    return ("an " if word[0].lower() in "aeiou" else "a ") + word
+
+
+def odd_one(r):
+    kind, other = r.sample(_KIND_NAMES, 2)
+    words = r.sample(KINDS[kind], r.choice([2, 3, 3])) + [r.choice(KINDS[other])]
+    odd = words[-1]
+    r.shuffle(words)
+    return r.choice(["which word does not belong: {}", "which one does not belong: {}?", "which does not fit: {}?", "find the odd one out: {}", "odd one out: {}", "what is the odd one out: {}?", "which word is different: {}?", "which one is not like the others: {}?", "which of these does not belong: {}?", "what does not belong here: {}?", "which does not belong, {}?"]).format(r.choice([", ".join(words), listed(words, "or"), " ".join(words), ", ".join(words)])), f"{odd} does not belong. It is {_a(other)}."
+
+
+def which_is(r):
+    kind, *others = r.sample(_KIND_NAMES, 3)
+    word = r.choice(KINDS[kind])
+    words = [word] + [r.choice(KINDS[other]) for other in others[:r.choice([1, 2, 2])]]
+    r.shuffle(words)
+    return r.choice([f"which of these is {_a(kind)}: {{}}?", f"which is {_a(kind)}: {{}}?", f"which one is {_a(kind)}, {{}}?", f"which word is {_a(kind)}: {{}}?", f"find the {kind}: {{}}", f"pick the {kind} from this list: {{}}", f"which of these words is {_a(kind)}: {{}}", f"which is the {kind}: {{}}?", f"what is {_a(kind)} here: {{}}?"]).format(r.choice([", ".join(words), listed(words, "or")])), f"{word} is {_a(kind)}."
+
+
+def what_kind(r):
+    kind, other = r.sample(_KIND_NAMES, 2)
+    word = r.choice(KINDS[kind])
+    thing = word if kind in ("color", "country", "city", "day", "number", "planet", "sport", "month", "drink") else _a(word)
+    return r.choice([f"is {thing} {_a(kind)} or {_a(other)}?", f"is {thing} {_a(other)} or {_a(kind)}?", f"what kind of thing is {thing}?", f"what is {thing}, {_a(kind)} or {_a(other)}?", f"{word}: {kind} or {other}?", f"which category is {word}?", f"what category does {word} belong to?", f"is {thing} {_a(kind)}?"]), f"{word} is {_a(kind)}."
+
+
+def several_times(r):
+    n = r.choice([2, 2, 3, 3, 3, 3, 4, 5, 5])
+    word = r.choice(["hello", "hi", "yes", "no", "test", "cat", "dog", "apple", "banana", "ok", "thanks", "bye", "love", "ping", "la", "ha", "hey", "please", "sorry", "word"]) if r.random() < 0.8 else word_of(r)
+    count = r.choice([f"{n} times", f"{'zero one two three four five'.split()[n]} times"] + (["twice"] if n == 2 else []))
+    return r.choice([f"say {{}} {count}", f"write {{}} {count}", f"repeat {{}} {count}", f"repeat the word {{}} {count}", f"say the word {{}} {count}", f"can you say {{}} {count}?", f"please write {{}} {count}", f"type {{}} {count}", f"write the word {{}} {count}", f"print {{}} {count}"]).replace("{}", quoted(r, word)), " ".join([word] * n)
+
+
+GRADES = {"big": "bigger biggest", "small": "smaller smallest", "good": "better best", "bad": "worse worst", "fast": "faster fastest", "tall": "taller tallest", "happy": "happier happiest", "old": "older oldest", "hot": "hotter hottest", "cold": "colder coldest", "long": "longer longest", "short": "shorter shortest", "strong": "stronger strongest", "easy": "easier easiest", "nice": "nicer nicest", "high": "higher highest", "new": "newer newest", "young": "younger youngest", "slow": "slower slowest", "warm": "warmer warmest"}
+
+
+def graded(r):
+    word = r.choice(list(GRADES))
+    more, most = GRADES[word].split()
+    if r.random() < 0.5:
+        return r.choice(["what is the comparative of {}?", "comparative of {}", "comparative form of {}", "the comparative of {}?", "give me the comparative of {}"]).replace("{}", quoted(r, word)), f"The comparative of {word} is {more}."
+    return r.choice(["what is the superlative of {}?", "superlative of {}", "superlative form of {}", "the superlative of {}?", "give me the superlative of {}"]).replace("{}", quoted(r, word)), f"The superlative of {word} is {most}."
+
+
+GRAMMAR = {"he go to school": "He goes to school.", "she go home": "She goes home.", "she dont like it": "She does not like it.", "he dont know": "He does not know.", "i has a dog": "I have a dog.", "i has an apple": "I have an apple.", "he have a car": "He has a car.", "she have two cats": "She has two cats.", "they was here": "They were here.", "we was happy": "We were happy.", "you was late": "You were late.", "i is tired": "I am tired.", "i are happy": "I am happy.", "he are nice": "He is nice.", "they is my friends": "They are my friends.", "me like pizza": "I like pizza.",
+           "i goed to the park": "I went to the park.", "he eated an apple": "He ate an apple.", "i seen a bird": "I saw a bird.", "she buyed a book": "She bought a book.", "he runned fast": "He ran fast.", "two mouses": "Two mice.", "two childs": "Two children.", "three foots": "Three feet.", "i want a apple": "I want an apple.", "this is a orange": "This is an orange.", "she sing well": "She sings well.", "he like music": "He likes music.", "the cat sleep": "The cat sleeps.", "the dogs runs": "The dogs run.", "there is two books": "There are two books.", "what is you name": "What is your name?", "how are you doing today i am fine": "How are you doing today? I am fine.",
+           "i dont have no money": "I do not have any money.", "your nice": "You are nice.", "its a nice day": "It is a nice day.", "we goes home": "We go home.", "he can sings": "He can sing.", "she is more big": "She is bigger.", "i am go home": "I am going home.", "where you are from": "Where are you from?", "he not like tea": "He does not like tea."}
+
+
+def grammar(r):
+    bad = r.choice(list(GRAMMAR))
+    ask = r.choice(["fix the grammar: {}", "correct the grammar: {}", "correct this sentence: {}", "fix this sentence: {}", "correct my grammar: {}", "fix my grammar: {}", "is this correct: {}", "correct: {}", "fix: {}", "what is wrong with this: {}", "correct my english: {}", "make this correct: {}", "check my grammar: {}", "grammar check: {}", "can you fix this: {}", "please correct this sentence: {}", "rewrite correctly: {}"])
+    return _around(r, ask, quoted(r, r.choice([bad, sentence(bad), sentence(bad) + "."]))), GRAMMAR[bad]
+
+
+def about_a(r):
+    """A sentence about a thing."""
+    kind = r.choice(["animal", "animal", "animal", "fruit", "vehicle", "drink", "piece of furniture", "flower"])
+    word = r.choice(KINDS[kind])
+    said = {"animal": "The {} sleeps in the sun.", "fruit": "The {} is sweet and fresh.", "vehicle": "The {} is fast and red.", "drink": "I drink {} in the morning.", "piece of furniture": "The {} is in my room.", "flower": "The {} is red and smells good."}[kind].format(word)
+    return r.choice([f"write a sentence about {_a(word)}", f"write one sentence about {word}s", f"a sentence about {_a(word)}", f"make a sentence about {_a(word)}", f"write a short sentence about {_a(word)}", f"give me a sentence about {_a(word)}", f"can you write a sentence about {_a(word)}?", f"say something about {_a(word)}", f"write something about {_a(word)}"]), said
+
+
+OF_LENGTH = {"two": "to", "three": "cat", "four": "book", "five": "apple", "six": "garden", "seven": "morning", "eight": "elephant"}
+
+
+def of_length(r):
+    n = r.choice(list(OF_LENGTH))
+    shown = n if r.random() < 0.6 else str("zero one two three four five six seven eight".split().index(n))
+    return r.choice([f"give me a word with {shown} letters", f"a word with {shown} letters", f"a {shown} letter word", f"a {shown}-letter word", f"tell me a {shown} letter word", f"name a word with {shown} letters", f"do you know a word with {shown} letters?", f"write a word with {shown} letters", f"say a {shown}-letter word", f"think of a word that has {shown} letters"]), f"{OF_LENGTH[n]}: {spelled(OF_LENGTH[n])}, {n} letters."
+
+
+INITIALS = dict(zip("abcdefghijklmnopqrstuvwyz", "apple banana cat dog elephant fish garden house ice juice king lemon mouse night orange pizza queen rain sun tree umbrella violin water yellow zebra".split()))
+
+
+def initial(r):
+    letter = r.choice(list(INITIALS))
+    shown = letter.upper() if r.random() < 0.6 else letter
+    return r.choice([f"a word that starts with {shown}", f"give me a word that starts with {shown}", f"tell me a word that begins with {shown}", f"word with {shown}", f"a word with the letter {shown}", f"name a word that starts with the letter {shown}", f"say a word beginning with {shown}", f"which word starts with {shown}?", f"do you know a word that starts with {shown}?", f"write a word starting with {shown}", f"one word that starts with {shown}"]), f"{sentence(INITIALS[letter])}."
+
+
+SHORTER = {"do not": "don't", "I am": "I'm", "it is": "it's", "cannot": "can't", "we are": "we're", "you are": "you're", "they are": "they're", "is not": "isn't", "are not": "aren't", "will not": "won't", "I will": "I'll", "she is": "she's", "he is": "he's", "that is": "that's", "did not": "didn't", "does not": "doesn't", "I have": "I've", "let us": "let's"}
+
+
+def contracted(r):
+    long = r.choice(list(SHORTER))
+    if r.random() < 0.7:
+        return _around(r, r.choice(["what is the short form of {}?", "short form of {}", "contraction of {}", "what is the contraction of {}?", "write {} shorter", "shorten {}", "make a contraction of {}", "contract {}"]), quoted(r, long)), SHORTER[long]
+    return _around(r, r.choice(["what is the long form of {}?", "long form of {}", "what does {} mean?", "what is {} short for?", "write {} in full"]), quoted(r, SHORTER[long])), long
+
+
+JOINED = "sun flower,rain bow,foot ball,snow man,tooth brush,book shop,water melon,butter fly,rain coat,note book,moon light,sun shine,air port,bed room,class room,cup cake,pan cake,key board,news paper,birth day,week end,fire man,star fish,gold fish,hand bag,bath room".split(",")
+
+
+def joined(r):
+    a, b = r.choice(JOINED).split()
+    if r.random() < 0.6:
+        return r.choice([f"combine {a} and {b}", f"join {a} and {b}", f"put {a} and {b} together", f"what word do {a} and {b} make?", f"{a} + {b} = ?", f"{a} plus {b} makes which word?", f"combine the words {a} and {b}", f"what do you get from {a} and {b}?", f"make one word of {a} and {b}"]), a + b
+    return r.choice([f"which two words are in {a}{b}?", f"split {a}{b} into two words", f"what words are in {a}{b}?", f"the two words in {a}{b}?", f"break {a}{b} into two words"]), f"{a} and {b}"
+
+
+PAIRS = dict(pair.split(":") for pair in "king:queen,prince:princess,man:woman,boy:girl,father:mother,brother:sister,uncle:aunt,son:daughter,husband:wife,grandfather:grandmother,actor:actress,bull:cow,rooster:hen,lion:lioness,dad:mom,waiter:waitress,sir:madam".split(","))
+
+
+def paired(r):
+    male, female = r.choice(list(PAIRS.items()))
+    if r.random() < 0.55:
+        return r.choice([f"what is the female of {male}?", f"feminine of {male}", f"what is the feminine form of {male}?", f"female form of {male}", f"female version of {male}?", f"what do you call a female {male}?", f"{male} is to man as what is to woman?"]), f"The female of {male} is {female}."
+    return r.choice([f"what is the male of {female}?", f"masculine of {female}", f"what is the masculine form of {female}?", f"male form of {female}", f"male version of {female}?", f"what do you call a male {female}?"]), f"The male of {female} is {male}."
+
+
+WORD_KINDS = {"noun": "dog house table book city water friend school car apple".split(), "verb": "run eat sleep write sing walk jump read speak buy".split(), "adjective": "big red happy small fast beautiful old cold clever sad".split(), "adverb": "quickly slowly loudly often".split(), "pronoun": "he she they we".split(), "preposition": "under between".split()}
+
+
+def word_kind(r):
+    kind, other = r.choice(["noun", "noun", "verb", "verb", "adjective", "adjective", "adverb", "pronoun", "preposition"]), r.choice(["noun", "verb", "adjective"])
+    word, other = r.choice(WORD_KINDS[kind]), other if other != kind else "adverb"
+    return r.choice(["what part of speech is {}?", "what type of word is {}?", "what kind of word is {}?", f"is {{}} {_a(kind)} or {_a(other)}?", f"is {{}} {_a(other)} or {_a(kind)}?", f"is {{}} {_a(kind)}?", "which word class is {}?", f"is the word {{}} {_a(other)} or {_a(kind)}?"]).replace("{}", quoted(r, word)), f"{word} is {_a(kind)}."
+
+
+def title(r):
+    word = r.choice(KINDS["animal"] + ["king", "queen", "robot", "girl", "boy", "dragon", "house", "garden", "ship", "moon"])
+    return r.choice([f"give me a title for a story about {_a(word)}", f"title for a story about {_a(word)}", f"suggest a title for a book about {_a(word)}", f"what is a good title for a story about {_a(word)}?", f"i need a title for a book about {_a(word)}", f"name a story about {_a(word)}", f"make a title for a poem about {_a(word)}"]), f"The Little {sentence(word)}"
+
+
+MAKERS = [(case, 28), (backwards, 20), (nth_letter, 4), (vowels, 2), (contains, 1), (unspelled, 3), (words_counted, 2), (at_the_end, 3), (replaced, 3), (negative, 3), (past, 4), (longer, 1), (sooner, 0.5), (palindrome, 0.5), (first_letter, 3), (said, 14),
+          (odd_one, 3), (which_is, 3), (what_kind, 3), (several_times, 5), (graded, 2.5), (grammar, 10), (about_a, 4), (of_length, 1), (initial, 4), (contracted, 1.5), (joined, 1.5), (paired, 1), (word_kind, 2.5), (title, 0.7)]
 
 
 def wordplay(r):
