@@ -1,7 +1,8 @@
 // How near one decoded stream of a model file comes to the machine's read loop, and what each operation costs it:
 // the forward pass alone, without scheduler, sampling or Node. Read loop and decoding take turns, so that a slow
 // spell of the machine falls on both. Behind DEPTH positions whose keys and values are all zero, so that nobody waits for
-// a prompt: these are read like any others. Of a token's bytes: weights, keys and values once, recurrent state twice.
+// a prompt: these are read like any others. Of a token's bytes: weights (of experts those that it takes), keys and values
+// once, recurrent state twice.
 // usage: decode_bench FILE [isa] [threads] [passes] [depth]
 #include <algorithm>
 #include <chrono>
@@ -74,7 +75,7 @@ int run(int argc, char** argv) {
   std::vector<double> shares, rates, reads;
   double bytes = 0;
   for (const OpFigures& op : before)
-    if (op.name.starts_with("matmul")) bytes += static_cast<double>(op.bytes) / kTokens;
+    if (op.name.starts_with("matmul") || op.name.starts_with("mixture")) bytes += static_cast<double>(op.bytes) / kTokens;
   const MemoryPlan& memory = (*model)->memory();
   const double kept = static_cast<double>(memory.page_bytes) / kPageTokens * depth, state = 2.0 * static_cast<double>(memory.slot_bytes);
   std::printf("a token reads %.3f GB of weights, %.3f GB of keys and values, and %.3f GB of state twice\n", bytes / 1e9, kept / 1e9, state / 2e9);
