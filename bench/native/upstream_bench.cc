@@ -113,7 +113,7 @@ class Bench {
     report(uncounted, late);
   }
 
-  /** What comes meanwhile is answered. False: nothing more will be told. */
+  // What comes meanwhile is answered. False: nothing more will be told.
   bool wait_for_line(std::string& line) {
     for (;;) {
       if (const size_t end = told_.find('\n'); end != std::string::npos) {
@@ -205,7 +205,7 @@ class Bench {
     }
   }
 
-  /** The stand-in's end: a whole request is answered at once with all there is. */
+  // The stand-in's end: a whole request is answered at once with all there is.
   void serve(Connection& connection) {
     const size_t head = connection.read.find("\r\n\r\n");
     if (head == std::string::npos) return;
@@ -221,7 +221,7 @@ class Bench {
     if (write(connection.fd, answer().data(), answer().size()) < 0) drop(connection);
   }
 
-  /** The client's end. */
+  // The client's end.
   void hear(Connection& connection) {
     Request& request = requests_[connection.request];
     if (request.first == 0 && connection.read.find("word0") != std::string::npos) request.first = now_ns();
@@ -264,11 +264,6 @@ class Bench {
     printf("{\"failed\": %llu, \"accepted\": %llu, \"late_us\": %.3f, \"ms\": [%s], \"out_ms\": [%s]}\n", static_cast<unsigned long long>(failed_ + requests_.size() - done_), static_cast<unsigned long long>(std::exchange(accepted_, 0)),
            static_cast<double>(late) / 1e3 / static_cast<double>(requests_.size()), ms.c_str(), out.c_str());
     fflush(stdout);
-    if (const char* path = getenv("UPSTREAM_BENCH_LOG")) {
-      FILE* file = fopen(path, "a");
-      for (const Request& one : requests_) fprintf(file, "%d %lld %lld %lld\n", port_, (long long)one.sent, (long long)one.arrived, (long long)one.first);
-      fclose(file);
-    }
   }
 
   int epoll_, listener_, timer_;
