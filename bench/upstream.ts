@@ -1,7 +1,8 @@
 // What a model that runs elsewhere costs here: time added to the first token, processor time of a request, and the memory of
-// many streams at once, in front of a stand-in that answers without a model. Stand-in, server and client are processes of
-// their own; direct and through the server are measured in turn within the same seconds. The server tells how long its
-// collections of garbage took, and the kernel how long each process was ready to run and had to wait for a processor.
+// many streams at once, in front of a stand-in that answers without a model. Client and stand-in are one thread of a process of
+// their own that collects no garbage (native/upstream_bench.cc); direct and through the server are measured in turn within the
+// same seconds, once the server has compiled what it runs. It tells how long its collections of garbage took, the kernel how long
+// each process was ready to run and had to wait for a processor, and what share of the machine others had.
 //
 //   npm run bench -- upstream --json OUT
 import { spawn, type ChildProcess } from 'node:child_process';
@@ -23,6 +24,7 @@ const USAGE = `npm run bench -- upstream [options]
   --rate N       requests a second (default 1000)
   --seconds S    of each measurement (default 2), after half a second that is not counted
   --rounds N     measurements each way, in turn (default 10)
+  --warm N       requests before them, eight at a time: until then a server compiles while it answers (default 15000)
   --node FLAGS   for the server, as in --node="--max-semi-space-size=4"
   --streams N    open at once (default 5000); 0 leaves this out
   --json OUT     write every figure to OUT
@@ -30,55 +32,63 @@ const USAGE = `npm run bench -- upstream [options]
 
 const KEY = 'bench-upstream-0000';
 const TICKS_PER_SECOND = 100;
-/** Each way, before anything is counted: a server that has just started compiles while it answers. */
-const WARM_S = 4;
+/** A round in which others had more of the machine is told, and left out of `calm`. */
+const CALM = 0.05;
+const WARM_AT_ONCE = 8;
 
 interface Target { port: number; key: string | null; model: string }
 
 export async function upstreamBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { rate: text, seconds: text, rounds: text, streams: text, node: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ args, strict: true, options: { rate: text, seconds: text, rounds: text, streams: text, warm: text, node: text, json: text, help: { type: 'boolean' } } });
   if (values.help === true) return void process.stdout.write(USAGE);
-  const [rate, seconds, rounds, streams] = [['rate', 1_000], ['seconds', 2], ['rounds', 10], ['streams', 5_000]].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [number, number, number, number];
+  const [rate, seconds, rounds, streams, warm] = [['rate', 1_000], ['seconds', 2], ['rounds', 10], ['streams', 5_000], ['warm', 15_000]].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [number, number, number, number, number];
 
   const flags = (values.node ?? '').split(' ').filter((flag) => flag !== '');
   const load = [loadavg()];
-  const times = await latencies(rate, seconds, rounds, flags);
+  const times = await latencies(rate, seconds, rounds, warm, flags);
   load.push(loadavg());
   const figures = { bench: 'upstream', at: new Date().toISOString(), machine: machine(), commit: commit(), node: flags, load, rate, seconds, ...times, ...(streams === 0 ? {} : await memory(streams, flags)) };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
-/**
- * The same connections are driven both ways in turn, within seconds, so that what else the machine does falls on both alike. Quantiles
- * are of all rounds together; the range is that of the rounds.
- */
-async function latencies(rate: number, seconds: number, rounds: number, flags: readonly string[]): Promise<object> {
-  return withServers(0, 0, flags, async (direct, through, server, standIn) => {
-    const ways = [new Driver(direct), new Driver(through)] as const;
-    for (const way of ways) await way.drive(rate, WARM_S);
-    await toldBy(server);
-    const cpu: number[] = [], told: LoopTold[] = [], waits: Waits[] = [];
-    const times: [number[][], number[][]] = [[], []];
-    for (let round = 0; round < rounds; round++) {
-      times[0].push(await ways[0].drive(rate, seconds));
-      await toldBy(server);
-      const before = cpuSeconds(server.pid as number), waited = waitsOf(server, standIn);
-      const these = await ways[1].drive(rate, seconds);
-      cpu.push((cpuSeconds(server.pid as number) - before) * 1e6 / (these.length + rate / 2));
-      waits.push(since(waited, waitsOf(server, standIn), these.length + rate / 2));
-      told.push(await toldBy(server));
-      times[1].push(these);
-    }
-    for (const way of ways) way.close();
-    const [alone, with_] = times.map((each) => ({ ...quantiles(each.flat()), rounds: each.map(quantiles) })) as [Spread, Spread];
-    const added = (at: 'p50' | 'p90' | 'p99'): object => ({ all: rounded(with_[at] - alone[at]), rounds: with_.rounds.map((one, index) => rounded(one[at] - alone.rounds[index]![at])) });
-    return {
-      added_ms: { p50: added('p50'), p90: added('p90'), p99: added('p99') }, direct_ms: alone, through_ms: with_,
-      cpu_us_per_request: rounded([...cpu].sort((a, b) => a - b)[Math.floor(cpu.length / 2)] as number), waited_us_per_request: waits, failed: ways[0].failed + ways[1].failed, server: told,
-    };
-  });
+/** Both ways in turn, within seconds, so that what else the machine does falls on both alike. Quantiles are of all rounds together. */
+async function latencies(rate: number, seconds: number, rounds: number, warm: number, flags: readonly string[]): Promise<object> {
+  const ends = await Ends.start();
+  try {
+    return await withServer(ends.port, flags, async (through, server) => {
+      const direct: Target = { port: ends.port, key: null, model: 'far' };
+      const uncounted = Math.floor(rate / 2), counted = Math.round(rate * seconds);
+      await ends.drive(through, rate, warm, 0, WARM_AT_ONCE);
+      for (const way of [direct, through]) await ends.drive(way, rate, counted, 0);
+      const cpu: number[] = [], told: LoopTold[] = [], waits: Waits[] = [], others: number[] = [], lateUs: number[] = [];
+      const ways: [Driven[], Driven[]] = [[], []];
+      for (let round = 0; round < rounds; round++) {
+        ways[0].push(await ends.drive(direct, rate, uncounted, counted));
+        await toldBy(server);
+        const before = cpuSeconds(server.pid as number), waited = waitsOf(server, ends.pid), share = foreign(server.pid as number, ends.pid);
+        const these = await ends.drive(through, rate, uncounted, counted);
+        others.push(rounded(share()));
+        cpu.push((cpuSeconds(server.pid as number) - before) * 1e6 / (counted + uncounted));
+        waits.push(since(waited, waitsOf(server, ends.pid), counted + uncounted));
+        told.push(await toldBy(server));
+        lateUs.push(these.late_us);
+        ways[1].push(these);
+      }
+      const spread = (each: readonly Driven[]): Spread => ({ ...quantiles(each.flatMap(({ ms }) => ms)), rounds: each.map(({ ms }) => quantiles(ms)) });
+      const added = (alone: Spread, with_: Spread): object => Object.fromEntries((['p50', 'p90', 'p99'] as const).map((at) => [at, { all: rounded(with_[at] - alone[at]), rounds: with_.rounds.map((one, index) => rounded(one[at] - alone.rounds[index]![at])) }]));
+      const isCalm = (_: unknown, round: number): boolean => (others[round] as number) <= CALM;
+      const [alone, with_, calmAlone, calmWith] = [spread(ways[0]), spread(ways[1]), spread(ways[0].filter(isCalm)), spread(ways[1].filter(isCalm))];
+      return {
+        warm, added_ms: added(alone, with_), calm: { most_of_others: CALM, rounds: calmWith.rounds.length, added_ms: added(calmAlone, calmWith) }, of_others: others,
+        direct_ms: alone, through_ms: with_, to_the_server_elsewhere_ms: quantiles(ways[1].flatMap(({ out_ms }) => out_ms)), client_late_us: lateUs,
+        cpu_us_per_request: rounded([...cpu].sort((a, b) => a - b)[Math.floor(cpu.length / 2)] as number), waited_us_per_request: waits, failed: ways.flat().reduce((sum, { failed }) => sum + failed, 0), server: told,
+      };
+    });
+  } finally {
+    await ends.close();
+  }
 }
 
 interface Quantiles { requests: number; p50: number; p90: number; p99: number; longest: number }
@@ -98,13 +108,28 @@ async function toldBy(server: ChildProcess): Promise<LoopTold> {
 }
 
 /** Microseconds that threads were ready to run and had to wait for a processor: of the server its answering thread and the others (the collector's helpers among them). */
-interface Waits { server: number; helpers: number; stand_in: number; client: number }
+interface Waits { server: number; helpers: number; ends: number }
 
-function waitsOf(server: ChildProcess, standIn: ChildProcess): Waits {
+function waitsOf(server: ChildProcess, ends: number): Waits {
   const us = (pid: number, which: (thread: number) => boolean): number => readdirSync(`/proc/${pid}/task`).map(Number).filter(which)
     .reduce((sum, thread) => sum + Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1').split(' ')[1]) / 1e3, 0);
-  const [of, behind] = [server.pid as number, standIn.pid as number];
-  return { server: us(of, (thread) => thread === of), helpers: us(of, (thread) => thread !== of), stand_in: us(behind, () => true), client: us(process.pid, () => true) };
+  const of = server.pid as number;
+  return { server: us(of, (thread) => thread === of), helpers: us(of, (thread) => thread !== of), ends: us(ends, () => true) };
+}
+
+/** From now on: what share of the machine those had that are none of ours. */
+function foreign(...ours: number[]): () => number {
+  const ticks = (): { busy: number; all: number } => {
+    const all = readFileSync('/proc/stat', 'latin1').split('\n')[0]!.trim().split(/\s+/).slice(1, 9).map(Number);
+    const sum = all.reduce((one, other) => one + other, 0);
+    const own = [process.pid, ...ours].reduce((seconds, pid) => seconds + cpuSeconds(pid), 0) * TICKS_PER_SECOND;
+    return { busy: sum - (all[3] as number) - (all[4] as number) - own, all: sum };   // neither idle nor waiting for a disk
+  };
+  const before = ticks();
+  return () => {
+    const now = ticks();
+    return Math.max(0, (now.busy - before.busy) / Math.max(1, now.all - before.all));
+  };
 }
 
 const since = (before: Waits, now: Waits, requests: number): Waits =>
@@ -112,7 +137,7 @@ const since = (before: Waits, now: Waits, requests: number): Waits =>
 
 async function memory(streams: number, flags: readonly string[]): Promise<object> {
   // So long between two tokens that all are open at once, also on a machine with something else to do.
-  return withServers(1, 20_000, flags, async (_direct, through, server) => {
+  return withStandIn(1, 20_000, flags, async (through, server) => {
     const pid = server.pid as number;
     const idle = rssBytes(pid);
     const sockets: Socket[] = [];
@@ -129,44 +154,31 @@ async function memory(streams: number, flags: readonly string[]): Promise<object
   });
 }
 
-/** Requests at their times, whether the ones before have been answered or not, on connections that are kept. */
-class Driver {
-  readonly #idle: Connection[] = [];
-  readonly #all: Connection[] = [];
-  failed = 0;
+/** Of one drive, in the words of native/upstream_bench.cc. */
+interface Driven { failed: number; accepted: number; late_us: number; ms: number[]; out_ms: number[] }
 
-  constructor(private readonly target: Target) {}
+/** The client and the server elsewhere, as one process. */
+class Ends {
+  private constructor(private readonly child: ChildProcess, private readonly lines: AsyncIterator<string>, readonly port: number) {}
 
-  /** Milliseconds to the first token of each, but of the first half second: what a pause has let go is fetched back then. */
-  async drive(rate: number, seconds: number): Promise<number[]> {
-    const times: number[] = [];
-    const uncounted = rate / 2, total = Math.round(uncounted + rate * seconds);
-    const begun = performance.now();
-    let left = 0, sent = 0;
-    await new Promise<void>((resolve) => {
-      const tick = (): void => {
-        for (const due = Math.min(total, Math.floor((performance.now() - begun) * rate / 1000)); sent < due; sent++) {
-          let connection = this.#idle.pop();
-          while (connection?.isClosed === true) connection = this.#idle.pop();
-          if (connection === undefined) this.#all.push((connection = new Connection(this.target)));
-          left++;
-          const asked = connection, counts = sent >= uncounted;
-          asked.ask((ms, well) => {
-            if (!well) this.failed++;
-            else if (counts) times.push(ms);
-            this.#idle.push(asked);
-            if (--left === 0 && sent >= total) resolve();
-          });
-        }
-        if (sent < total) setTimeout(tick, 1);
-      };
-      tick();
-    });
-    return times;
+  static async start(): Promise<Ends> {
+    const child = spawn(join(packageRoot, 'build', 'native', 'upstream_bench'), { stdio: ['pipe', 'pipe', 'inherit'] });
+    const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
+    return new Ends(child, lines, (JSON.parse((await lines.next()).value as string) as { port: number }).port);
   }
 
-  close(): void {
-    for (const connection of this.#all) connection.close();
+  get pid(): number {
+    return this.child.pid as number;
+  }
+
+  /** Requests at their times, whether the ones before have been answered or not, but never more than `most` of them at once; 0: however many. */
+  async drive({ port, key, model }: Target, rate: number, uncounted: number, counted: number, most = 0): Promise<Driven> {
+    this.child.stdin!.write(`drive ${port} ${key ?? '-'} ${model} ${rate} ${uncounted} ${counted} ${most}\n`);
+    return JSON.parse((await this.lines.next()).value as string) as Driven;
+  }
+
+  async close(): Promise<void> {
+    await ended(this.child);
   }
 }
 
@@ -174,51 +186,6 @@ const requestText = ({ port, key, model }: Target, tokens: number): string => {
   const body = JSON.stringify({ model, stream: true, max_tokens: tokens, messages: [{ role: 'user', content: 'Tell me a long story about a lighthouse.' }] });
   return `POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\ncontent-type: application/json\r\n${key === null ? '' : `authorization: Bearer ${key}\r\n`}content-length: ${body.length}\r\n\r\n${body}`;
 };
-
-/** One keep-alive connection; one request at a time. */
-class Connection {
-  readonly #socket: Socket;
-  readonly #request: string;
-  #sentAt = 0;
-  #firstMs: number | null = null;
-  #tail = '';
-  #done: ((ms: number, well: boolean) => void) | null = null;
-  isClosed = false;
-
-  constructor(target: Target) {
-    this.#request = requestText(target, 1);
-    this.#socket = connect(target.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
-    this.#socket.on('data', (text: string) => this.#read(text)).on('error', () => this.#end(false)).on('close', () => {
-      this.isClosed = true;
-      this.#end(false);
-    });
-  }
-
-  ask(done: (ms: number, well: boolean) => void): void {
-    this.#done = done;
-    this.#firstMs = null;
-    this.#tail = '';
-    this.#sentAt = performance.now();
-    this.#socket.write(this.#request);
-  }
-
-  close(): void {
-    this.#done = null;
-    this.#socket.destroy();
-  }
-
-  #read(text: string): void {
-    this.#tail += text;
-    if (this.#firstMs === null && this.#tail.includes('word')) this.#firstMs = performance.now() - this.#sentAt;
-    if (this.#tail.endsWith('0\r\n\r\n')) this.#end(this.#firstMs !== null);
-  }
-
-  #end(well: boolean): void {
-    const done = this.#done;
-    this.#done = null;
-    done?.(this.#firstMs ?? 0, well);
-  }
-}
 
 /** A stream of its own connection that is read and nothing else. */
 function open(target: Target, tokens: number, begun: () => void, failed: () => void): Socket {
@@ -232,24 +199,34 @@ function open(target: Target, tokens: number, begun: () => void, failed: () => v
   return socket;
 }
 
-async function withServers<T>(firstMs: number, gapMs: number, flags: readonly string[], work: (direct: Target, through: Target, server: ChildProcess, standIn: ChildProcess) => Promise<T>): Promise<T> {
-  const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
+async function withStandIn<T>(firstMs: number, gapMs: number, flags: readonly string[], work: (through: Target, server: ChildProcess) => Promise<T>): Promise<T> {
   const standIn = spawn(process.execPath, [join(packageRoot, 'build', 'bench', 'lib', 'stand-in-server.js'), String(firstMs), String(gapMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const port = Number(/\d+/.exec(await firstLine(standIn))?.[0]);
+  try {
+    return await withServer(Number(/\d+/.exec(await firstLine(standIn))?.[0]), flags, work);
+  } finally {
+    await ended(standIn);
+  }
+}
+
+/** Ours, before the server elsewhere on that port. */
+async function withServer<T>(port: number, flags: readonly string[], work: (through: Target, server: ChildProcess) => Promise<T>): Promise<T> {
+  const data = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
   const server = spawn(process.execPath, [
     ...flags, '--import', pathToFileURL(join(packageRoot, 'build', 'bench', 'lib', 'loop-teller.js')).href, join(packageRoot, 'dist', 'main.js'), 'serve', '--log', 'json', '--log-level', 'error', '--port', '0', '--data-dir', data, '--model', `far=http://127.0.0.1:${port}/v1`,
     '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--upstream-concurrency', '100000', '--requests-days', '0',
   ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   try {
     const ready = JSON.parse(await firstLine(server)) as { port: number };
-    return await work({ port, key: null, model: 'far' }, { port: ready.port, key: KEY, model: 'far' }, server, standIn);
+    return await work({ port: ready.port, key: KEY, model: 'far' }, server);
   } finally {
-    for (const child of [server, standIn]) {
-      child.kill('SIGKILL');
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    }
+    await ended(server);
     rmSync(data, { recursive: true, force: true });
   }
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  child.kill('SIGKILL');
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
 }
 
 async function firstLine(child: ChildProcess): Promise<string> {

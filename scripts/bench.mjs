@@ -6,7 +6,7 @@ import { buildNative, buildTypeScript, ensurePackages, root, run } from './setup
 await run(async () => {
   ensurePackages();
   // That of the GPU builds what it measures by itself, with no addon.
-  if (process.argv[2] !== 'gpu') await buildNative({ bench: process.argv[2] === 'grammar' ? 'grammar' : null });
+  if (process.argv[2] !== 'gpu') await buildNative({ bench: ['grammar', 'upstream'].includes(process.argv[2]) ? process.argv[2] : null });
   await buildTypeScript({ tests: true });
   const main = join(root, 'build', 'bench', 'main.js');
   process.argv = [process.execPath, main, ...process.argv.slice(2)];
