@@ -79,7 +79,8 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
   if (is_eagle_head(file))
     return Error{ErrorCode::kUnsupported, "architecture 'eagle3' is a head that guesses for another model: it is that model's draft"};
   if (**name == "clip")
-    return Error{ErrorCode::kUnsupported, "architecture 'clip' is a vision tower: it is served with its text model, found beside that or named by models.<id>.vision"};
+    return Error{ErrorCode::kUnsupported,
+                 "architecture 'clip' is a vision tower: it is served with its text model, found beside that or named by models.<id>.vision"};
   return Error{ErrorCode::kUnsupported, "architecture " + quoted(**name) +
                                             " is not supported (known: " + known_architectures() +
                                             ")"};
