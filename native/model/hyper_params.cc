@@ -73,9 +73,14 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
   if (!name) return name.error();
   if (!*name)
     return Error{ErrorCode::kInvalidFile, "metadata key 'general.architecture' is missing"};
+  if (auto kind = file.string("general.type"); kind && *kind && **kind == "adapter")
+    return Error{ErrorCode::kUnsupported, "the file is an adapter (LoRA), which is not supported; merged into its model it can be served"};
   if (const ArchitectureTraits* known = find_architecture(**name)) return known;
   if (is_eagle_head(file))
     return Error{ErrorCode::kUnsupported, "architecture 'eagle3' is a head that guesses for another model: it is that model's draft"};
+  if (**name == "clip")
+    return Error{ErrorCode::kUnsupported,
+                 "architecture 'clip' is a vision tower: it is served with its text model, found beside that or named by models.<id>.vision"};
   return Error{ErrorCode::kUnsupported, "architecture " + quoted(**name) +
                                             " is not supported (known: " + known_architectures() +
                                             ")"};

@@ -22,6 +22,7 @@ Usage: monolith chat [--model NAME | --model NAME=PATH] [--url URL --api-key KEY
 Talks to the server at --url, else to the one that runs on the data folder, else starts the models here.
 In the conversation: /model shows the models or takes another one, /reset forgets what was said, /exit or
 Ctrl-D ends it, Ctrl-C stops the answer. The key it uses is made for it, and revoked at its end.
+Of a pipe each line is a question: echo Hello | monolith chat writes the answer alone, the rest to standard error.
 `;
 
 const FLAGS = { '--url': true, '--model': true, '--system': true };
@@ -56,8 +57,9 @@ export async function chat(argv: string[]): Promise<number> {
     const model = wanted ?? config.model[0]?.name ?? models[0]?.id;
     if (!models.some(({ id }) => id === model) || model === undefined) throw new UsageError(`chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${namesOf(models)}`);
     const system = values.get('--system');
-    await converse(peer, model, models, system === undefined ? [] : [{ role: 'system', content: system }], stop.signal);
-    return stop.signal.aborted ? Number(process.exitCode) : 0;
+    const answered = await converse(peer, model, models, system === undefined ? [] : [{ role: 'system', content: system }], stop.signal);
+    if (stop.signal.aborted) return Number(process.exitCode);
+    return answered || process.stdin.isTTY ? 0 : 1;
   } finally {
     await peer.close();
     for (const signal of SIGNALS) process.off(signal, onSignal);
@@ -122,20 +124,25 @@ async function modelsOf(peer: Peer): Promise<Listed[]> {
   return body.data;
 }
 
+/** What is no answer: kept out of the output where a pipe asks. */
+const notes = (text: string): void => { (process.stdin.isTTY ? process.stdout : process.stderr).write(text); };
 const dim = (text: string): string => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text);
 const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[22m` : text);
 
 /** Said of models that were made to show the service. */
 const DEMONSTRATION = 'A small demonstration model, trained here. A real one: monolith pull OWNER/REPO';
 
-async function converse(peer: Peer, first: string, models: readonly Listed[], opening: readonly ChatMessage[], stop: AbortSignal): Promise<void> {
+/** Returns whether every question had an answer. */
+async function converse(peer: Peer, first: string, models: readonly Listed[], opening: readonly ChatMessage[], stop: AbortSignal): Promise<boolean> {
   let model = first;
-  const terminal = createInterface({ input: process.stdin, output: process.stdout, terminal: process.stdin.isTTY === true });
-  process.stdout.write(`${bold(model)} at ${peer.url}  ${dim('/model  /reset  /exit')}\n`);
-  if (models.some(({ id, demonstration }) => id === first && demonstration === true)) process.stdout.write(`${dim(DEMONSTRATION)}\n`);
+  let answered = true;
+  const asked = process.stdin.isTTY === true;
+  const terminal = createInterface({ input: process.stdin, output: asked ? process.stdout : undefined, terminal: asked });
+  notes(`${bold(model)} at ${peer.url}  ${dim('/model  /reset  /exit')}\n`);
+  if (models.some(({ id, demonstration }) => id === first && demonstration === true)) notes(`${dim(DEMONSTRATION)}\n`);
   let history = [...opening];
   let answering: AbortController | null = null;
-  if (stop.aborted) return;
+  if (stop.aborted) return answered;
   terminal.on('SIGINT', () => {
     if (answering !== null) answering.abort();
     else terminal.close();
@@ -154,24 +161,27 @@ async function converse(peer: Peer, first: string, models: readonly Listed[], op
     if (text === '/exit' || text === '/quit') break;
     if (text === '/reset') {
       history = [...opening];
-      process.stdout.write(dim('forgotten\n'));
+      notes(dim('forgotten\n'));
     } else if (/^\/model(\s|$)/.test(text)) {
       model = await changeModel(peer, model, text.slice('/model'.length).trim());
     } else if (text.startsWith('/')) {
-      process.stdout.write(dim(`${COMMANDS}\n`));
+      notes(dim(`${COMMANDS}\n`));
     } else if (text !== '') {
       answering = new AbortController();
       history.push({ role: 'user', content: text });
       const answer = await say(peer, model, history, answering.signal);
       answering = null;
       // A question without any answer is taken back, so that roles keep alternating.
-      if (answer === '') history.pop();
-      else history.push({ role: 'assistant', content: answer });
+      if (answer === '') {
+        answered = false;
+        history.pop();
+      } else history.push({ role: 'assistant', content: answer });
     }
     if (stop.aborted) break;
     if (!ended) terminal.prompt();
   }
   terminal.close();
+  return answered;
 }
 
 /** Without a name: says which there are. Returns the model that answers from now on; the conversation goes on. */
@@ -180,15 +190,15 @@ async function changeModel(peer: Peer, model: string, wanted: string): Promise<s
   try {
     models = await modelsOf(peer);
   } catch (error) {
-    process.stdout.write(`${(error as Error).message}\n`);
+    notes(`${(error as Error).message}\n`);
     return model;
   }
   if (wanted !== '' && models.some(({ id }) => id === wanted)) {
-    process.stdout.write(dim(`${wanted} answers from now on\n`));
+    notes(dim(`${wanted} answers from now on\n`));
     return wanted;
   }
   const list = models.map(({ id }) => (id === model ? `${id} (answers now)` : id)).join(', ');
-  process.stdout.write(dim(`${wanted === '' ? '' : `there is no model "${wanted}"; `}${list}\n`));
+  notes(dim(`${wanted === '' ? '' : `there is no model "${wanted}"; `}${list}\n`));
   return model;
 }
 
@@ -200,16 +210,16 @@ async function say(peer: Peer, model: string, history: readonly ChatMessage[], s
     for await (const piece of streamChat({ url: peer.url, key: await peer.key() }, { model, messages: history }, signal)) {
       if (piece.reasoning !== '') {
         reasoned = true;
-        process.stdout.write(dim(piece.reasoning));
+        notes(dim(piece.reasoning));
       }
       if (piece.content === '') continue;
-      if (answer === '' && reasoned) process.stdout.write('\n');
+      if (answer === '' && reasoned) notes('\n');
       answer += piece.content;
       process.stdout.write(piece.content);
     }
     process.stdout.write('\n');
   } catch (error) {
-    process.stdout.write(signal.aborted ? dim(' …stopped\n') : `\n${error instanceof TypeError ? unreachable(peer.url, error) : (error as Error).message}\n`);
+    notes(signal.aborted ? dim(' …stopped\n') : `\n${error instanceof TypeError ? unreachable(peer.url, error) : (error as Error).message}\n`);
   }
   return answer;
 }

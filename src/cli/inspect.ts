@@ -40,7 +40,8 @@ export async function inspect(argv: string[]): Promise<number> {
   }
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(found)}\n`);
   else process.stdout.write(report(file, found, vision?.path ?? null, values.has('--tensors')));
-  return found.model === null ? 1 : 0;
+  const refused = vision?.found === false && found.vision?.problem != null;
+  return found.model === null || refused ? 1 : 0;
 }
 
 /** Where layers have a window: what tokens take, as pages of a request's older ones are given back. */
@@ -91,7 +92,7 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
     // One that is left out has no more to tell.
     section(`Vision: ${basename(visionFile ?? '')}`, vision.projector === '' ? [['not seen with', clean(vision.problem ?? '')]] : [
       ['projector', clean(vision.projector)],
-      ...vision.problem === null ? [] : [['does not fit', clean(vision.problem)]],
+      ...vision.problem === null || model === null ? [] : [['does not fit', clean(vision.problem)]],
       ['weights', showBytes(vision.weightBytes)],
       ['working memory', `${showBytes(vision.workBytes)} at most`],
       ['tokens of an image', vision.imageTokens.map(({ width, height, tokens }) => `${tokens} of ${width} x ${height}`).join(', ')],

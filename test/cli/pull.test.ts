@@ -48,7 +48,7 @@ t.test('from a hub to an answer', async (t) => {
   hub.seen.length = 0;
   const said = await monolith(['chat', '--model', 'tiny=hf:acme/tiny-GGUF'], 'Hello\n');
   t.equal(said.status, 0, said.err);
-  t.match(said.out, /^tiny at http/);
+  t.match(said.err, /^tiny at http/);
   t.equal(hub.seen.length, 0, 'what is in the cache needs no hub');
 
   rmSync(join(folder, 'hub'), { recursive: true });
