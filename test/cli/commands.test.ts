@@ -175,7 +175,7 @@ t.test('the key of a conversation ends with it, by a signal too', async (t) => {
     let said = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => { said += text; });
     const exited = once(child, 'exit');
-    t.ok(await eventually(() => said.includes(' at http')));
+    t.ok(await eventually(() => said.includes(' at http'), 120_000));
     t.match((await chatKeys(folder)).at(-1), { status: 'active', minutes: 60, scopes: ['inference', 'models.read'] });
     child.kill(signal);
     t.same(await exited, [signal === 'SIGINT' ? 130 : 143, null]);
