@@ -284,7 +284,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   }, (err) => log.error({ err }, 'sweeping accounts failed'));
   const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
   undo.add(() => liveRecorder?.close());
-  const live = new LiveView({ pool, telemetry, bus, primary, inFlight: () => http.inFlight, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
+  const live = new LiveView({ pool, telemetry, bus, primary, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
   undo.add(() => live.close());
   const states = new ThreadStates(shared.threads);
   let draining = false;
@@ -350,6 +350,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     routes,
     sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],
   });
+  live.begin(() => http.inFlight);
   undo.add(() => {
     live.close();   // who watches is told of the end before the connections go
     http.close();

@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
 import type { BodySource } from './held-body.js';
 import { ApiError, apiError } from '../errors.js';
-import { parseJsonBody } from './json.js';
+import { checkJsonExtent, jsonObject, jsonText } from './json.js';
 import type { LoopAccount } from './loop-account.js';
 import type { ParseTurns, Turn } from './parse-turns.js';
 import { tooMuchToRead } from './reading-budget.js';
@@ -161,10 +161,10 @@ export function readJsonBody(
       gathered.add(new Uint8Array(piece));
       return;
     }
-    const whole = gathered.with(new Uint8Array(piece));
+    const whole = gathered.end(new Uint8Array(piece));
     settle();
-    if (state.gzip) inflate(whole);
-    else parse(whole);
+    if (state.gzip) inflate(whole());
+    else parse(whole, size);
   });
 
   return () => {
@@ -191,31 +191,46 @@ export function readJsonBody(
     });
     stream.on('error', () => end(apiError('invalid_json', 'The request body is not valid gzip.')));
     stream.on('end', () => {
-      if (!gone()) parse(Buffer.concat(bytes.splice(0), length));
+      if (!gone()) parse(() => Buffer.concat(bytes.splice(0), length), length);
     });
     stream.end(compressed);
   }
 
-  function parse(bytes: Uint8Array): void {
-    turns.take(organizationId, bytes.length, () => {
-      if (gone()) return undefined;
-      try {
-        return account.run(bytes.length, () => done(parsed(bytes), bytes.length));
-      } catch (error) {
-        failed(error, false);
-        return undefined;
-      } finally {
-        reading.release();   // if it was not parsed at all
-      }
-    });
+  /** In steps: of a large body others are let in between them. `whole` makes one piece of it. */
+  function parse(whole: () => Uint8Array, length: number): void {
+    turns.take(organizationId, length, step(() => {
+      const bytes = account.run(length, () => {
+        const all = whole();
+        checkJsonExtent(all);
+        return all;
+      });
+      return decoding(bytes, length);
+    }));
   }
 
-  function parsed(bytes: Uint8Array): object {
-    try {
-      return parseJsonBody(bytes);
-    } finally {
+  function decoding(bytes: Uint8Array, length: number): Turn {
+    return step(() => parsing(account.charged(length, () => jsonText(bytes)), length));
+  }
+
+  function parsing(text: string, length: number): Turn {
+    return step(() => account.charged(length, () => {
+      const body = jsonObject(text);
       reading.release();   // before anything comes of it
-    }
+      return done(body, length);
+    }));
+  }
+
+  function step(work: () => Turn | undefined): Turn {
+    return () => {
+      if (gone()) return undefined;   // who let go of everything
+      try {
+        return work();
+      } catch (error) {
+        reading.release();
+        failed(error, false);
+        return undefined;
+      }
+    };
   }
 }
 
@@ -239,12 +254,15 @@ class Gathered {
     this.blocks.push(block);
   }
 
-  /** All of it and one last piece. */
-  with(last: Uint8Array): Buffer {
-    const blocks = [...this.blocks];
-    const end = blocks.pop();
-    if (end !== undefined) blocks.push(end.subarray(0, end.length - this.room));
-    return Buffer.concat([...blocks, last], this.size + last.length);
+  /** What makes one piece of all of it and a last piece: that is another copy, which waits for its turn where there are many. */
+  end(last: Uint8Array): () => Buffer {
+    if (this.blocks.length === 0) {
+      const whole = Buffer.concat([last]);
+      return () => whole;
+    }
+    this.add(last);
+    const { blocks, size } = this;
+    return () => Buffer.concat(blocks, size);
   }
 
   clear(): void {

@@ -21,19 +21,33 @@ const TOO_MUCH: Readonly<Record<JsonExcess, string>> = {
 
 const decoder = new TextDecoder('utf-8', { fatal: true });   // skips one leading byte-order mark
 
+const BODY = 'request body';
+
 /** `what` is how errors call it. Throws ApiError `invalid_json` or `invalid_body`. */
-export function parseJsonBody(bytes: Uint8Array, what = 'request body'): object {
-  const empty = (): Error => apiError('invalid_body', `The ${what} is empty; a JSON object is required.`);
-  if (bytes.length === 0) throw empty();
+export function parseJsonBody(bytes: Uint8Array, what = BODY): object {
+  checkJsonExtent(bytes, what);
+  return jsonObject(jsonText(bytes, what), what);
+}
+
+// The three parts of it, for who lets others in between: each takes some 20 ms of a body of 3 MB.
+
+export function checkJsonExtent(bytes: Uint8Array, what = BODY): void {
+  if (bytes.length === 0) throw empty(what);
   const excess = jsonExcess(bytes, LIMITS);
   if (excess !== null) throw apiError('invalid_json', `The ${what} ${TOO_MUCH[excess]}.`);
-  let text: string;
+}
+
+export function jsonText(bytes: Uint8Array, what = BODY): string {
   try {
-    text = decoder.decode(bytes);
+    return decoder.decode(bytes);
   } catch {
     throw apiError('invalid_json', `The ${what} is not valid UTF-8.`);
   }
-  if (text.trim() === '') throw empty();
+}
+
+/** `text`: of bytes whose extent was checked. */
+export function jsonObject(text: string, what = BODY): object {
+  if (text.trim() === '') throw empty(what);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -45,6 +59,8 @@ export function parseJsonBody(bytes: Uint8Array, what = 'request body'): object 
   }
   return value;
 }
+
+const empty = (what: string): Error => apiError('invalid_body', `The ${what} is empty; a JSON object is required.`);
 
 // The engine's own message quotes the text around the fault, which may be prompt text: only the place is kept.
 function position(error: unknown): string {

@@ -33,8 +33,6 @@ export interface LiveViewDeps {
   primary: boolean;
   /** Of the primary thread: what is kept of the samples. */
   history?: Pick<LiveRecorder, 'add'>;
-  /** Requests of this thread that are not answered yet, viewers included. */
-  inFlight(): number;
 }
 
 interface Viewer { stream: EventStream; mayWatch(): Promise<boolean>; checkAt: number; asking: boolean; missed: number }
@@ -43,21 +41,26 @@ export class LiveView {
   readonly #history: string[] = [];            // the latest at the end
   #historyText: string | null = null;          // of all of it, while it is the same
   readonly #viewers = new Set<Viewer>();
-  readonly #sampler: LiveSampler | null;
+  #sampler: LiveSampler | null = null;
   readonly #stopListening: (() => void)[] = [];
   #draining = false;
+  /** Requests of this thread that are not answered yet, viewers included. */
+  #inFlight: () => number = () => 0;
 
-  constructor(private readonly deps: LiveViewDeps) {
-    const { bus, pool, primary, telemetry } = deps;
+  constructor(private readonly deps: LiveViewDeps) {}
+
+  /** Once there is something to look at: a start may take longer than the time between two samples. */
+  begin(inFlight: () => number): void {
+    this.#inFlight = inFlight;
+    const { bus, pool, primary, telemetry, history } = this.deps;
     if (primary) {
       this.#sampler = new LiveSampler(pool, bus, () => this.#collect(), (taken, keys) => {
         const sample = JSON.stringify(taken);
-        deps.history?.add(taken, keys);
+        history?.add(taken, keys);
         if (bus.threads > 1) bus.publish('live.sample', { sample });
         this.#take(sample);
       }, (err) => telemetry.log.error({ err }, 'sampling the engines failed'));
     } else {
-      this.#sampler = null;
       this.#stopListening.push(bus.on('live.collect', () => this.#collect()), bus.on('live.sample', ({ sample }) => this.#take(sample)));
     }
   }
@@ -91,7 +94,7 @@ export class LiveView {
   }
 
   #collect(): LiveCollected {
-    return { ...this.deps.telemetry.live.take(), inFlight: Math.max(0, this.deps.inFlight() - this.#viewers.size), viewers: this.#viewers.size };
+    return { ...this.deps.telemetry.live.take(), inFlight: Math.max(0, this.#inFlight() - this.#viewers.size), viewers: this.#viewers.size };
   }
 
   #take(sample: string): void {

@@ -20,7 +20,7 @@ export class ToolTurns {
 
   /** Something else begins, or the history ends: all calls must have been answered. */
   settle(): void {
-    for (const path of this.#open.values()) throw apiError('missing_tool_output', `${path} has no tool output that answers it.`, path);
-    this.#answered.clear();
+    if (this.#open.size > 0) for (const path of this.#open.values()) throw apiError('missing_tool_output', `${path} has no tool output that answers it.`, path);
+    if (this.#answered.size > 0) this.#answered.clear();
   }
 }

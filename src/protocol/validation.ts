@@ -39,6 +39,7 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
 export function validateList<T>(item: z.ZodType<T>, list: readonly unknown[], path: string, from: (entry: unknown) => unknown = (entry) => entry): Validated<T[]> {
   const values: T[] = [];
   const ahead = checkedAhead(item, list);
+  if (ahead.length === list.length && !ahead.includes(FAULTY)) return { ok: true, value: ahead.slice() as T[] };   // a hundred thousand at once
   let content: Fault | null = null;
   let faults = 0;
   for (const [index, raw] of list.entries()) {

@@ -173,7 +173,9 @@ class Client {
     const response = await this.#send('', 'POST', body);
     if (response.status === 200) return response;
     const text = await response.text();
-    if (response.status !== 429 && !this.target.victim.ending) this.ledger.problems.push(`a request was answered ${response.status} ${text}`);
+    // 503: it waited too long, on a machine that was busy.
+    const refused = response.status === 429 || (response.status === 503 && text.includes('"capacity_exhausted"'));
+    if (!refused && !this.target.victim.ending) this.ledger.problems.push(`a request was answered ${response.status} ${text}`);
     return null;
   }
 

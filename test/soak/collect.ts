@@ -7,9 +7,11 @@ import { runInNewContext } from 'node:vm';
 import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
 import type { Isolate } from './sample.js';
 
-/** For the other threads to collect: a busy one comes to it late. */
-const WAIT_MS = 1_500;
+/** For the other threads to collect: a busy one, on a busy machine, comes to it late. */
+const WAIT_MS = 30_000;
 
+/** Threads beside the main one. */
+const OTHERS = Number(process.env['MONOLITH_HTTP_THREADS']);
 const file = process.env['MONOLITH_TEST_COLLECTED'];
 if (file !== undefined) {
   setFlagsFromString('--expose-gc');
@@ -27,14 +29,14 @@ if (file !== undefined) {
   if (isMainThread) {
     let others: Isolate[] = [];
     answers.onmessage = (event) => { others.push((event as { data: Isolate }).data); };
-    process.on('SIGUSR2', () => {
+    const collect = async (): Promise<void> => {
       others = [];
       asks.postMessage(null);
-      void sleep(WAIT_MS).then(() => {
-        writeFileSync(`${file}.next`, JSON.stringify([collected(), ...others]));
-        renameSync(`${file}.next`, file);
-      });
-    });
+      for (let waited = 0; others.length < OTHERS && waited < WAIT_MS; waited += 20) await sleep(20);
+      writeFileSync(`${file}.next`, JSON.stringify([collected(), ...others]));
+      renameSync(`${file}.next`, file);
+    };
+    process.on('SIGUSR2', () => { void collect(); });
   } else {
     asks.onmessage = () => { answers.postMessage(collected()); };
   }

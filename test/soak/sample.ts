@@ -48,7 +48,7 @@ export function sampleOf(pid: number): Sample {
 export async function keptOf(pid: number, file: string, threads: number): Promise<Kept | null> {
   rmSync(file, { force: true });
   process.kill(pid, 'SIGUSR2');
-  for (let tries = 200; tries > 0 && !existsSync(file); tries--) await sleep(50);
+  for (let tries = 1_200; tries > 0 && !existsSync(file); tries--) await sleep(50);
   if (!existsSync(file)) return null;
   const sample = sampleOf(pid);
   const isolates = JSON.parse(readFileSync(file, 'utf8')) as Isolate[];

@@ -16,15 +16,15 @@ export function overlong(body: unknown): ApiError | null {
   if (overfull !== null) return overfull;
   if (!Array.isArray(body['messages']) || body['messages'].length > MAX_MESSAGES) return null;   // the schema's own limit
   let parts = 0;
-  for (const [index, message] of (body['messages'] as unknown[]).entries()) {
+  const messages = body['messages'] as unknown[];
+  for (let index = 0; index < messages.length; index++) {   // of a hundred thousand; everybody waits
+    const message = messages[index];
     if (!isRecord(message)) continue;
-    for (const name of ['content', 'tool_calls']) {
-      const list = message[name];
-      if (Array.isArray(list)) parts += list.length;
-      if (parts > MAX_PARTS) {
-        return apiError('array_too_long', `messages may have at most ${MAX_PARTS} content parts and tool calls in all.`, `messages[${index}].${name}`);
-      }
-    }
+    const { content, tool_calls: calls } = message;
+    if (Array.isArray(content) && (parts += content.length) > MAX_PARTS) return tooManyParts(`messages[${index}].content`);
+    if (Array.isArray(calls) && (parts += calls.length) > MAX_PARTS) return tooManyParts(`messages[${index}].tool_calls`);
   }
   return null;
 }
+
+const tooManyParts = (param: string): ApiError => apiError('array_too_long', `messages may have at most ${MAX_PARTS} content parts and tool calls in all.`, param);
