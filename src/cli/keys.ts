@@ -32,8 +32,6 @@ const FLAGS = {
   '--name': true, '--models': true, '--scopes': true, '--expires': true, '--limits': true, '--organization': true, '--overlap': true, '--json': false,
 };
 
-const LIMITS: readonly string[] = ['rpm', 'tpm', 'concurrency'];
-
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
 export async function keys(argv: string[]): Promise<number> {
@@ -95,11 +93,6 @@ function limits(text: string | undefined): KeyRecord['limits'] {
     json = JSON.parse(text);
   } catch (error) {
     throw new UsageError('keys: --limits takes JSON, such as {"*":{"rpm":10}}', error);
-  }
-  for (const [model, of] of Object.entries(json ?? {}) as [string, unknown][]) {
-    const unknown = Object.keys(typeof of === 'object' ? of ?? {} : {}).find((name) => !LIMITS.includes(name));
-    // A body's unknown fields are ignored; a limit misspelt here would be a key without it.
-    if (unknown !== undefined) throw new UsageError(`keys: --limits: ${model}.${unknown}: there is no such limit; there are ${LIMITS.join(', ')}`);
   }
   const parsed = limitsField.safeParse(json);
   if (!parsed.success) throw new UsageError(`keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'is not of models and their limits'}`);

@@ -48,7 +48,7 @@ t.test('limits, organizations, rotation', (t) => {
   t.match(monolith(['keys', 'rotate', revoked]), { status: 2, err: /has been revoked/ });
   t.match(monolith(['keys', 'rotate', id, '--overlap', '31d']), { status: 2, err: /--overlap takes 0 to 30d/ });
   t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpm":0}}']), { status: 2, err: /--limits/ });
-  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), { status: 2, out: '', err: 'monolith: keys: --limits: *.rpn: there is no such limit; there are rpm, tpm, concurrency\n' });
+  t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), { status: 2, out: '', err: 'monolith: keys: --limits: *.rpn: is no limit; there are rpm, tpm, concurrency\n' });
   t.match(monolith(['keys', 'list', '--organization', 'Nobody']), { status: 2, err: /there is no organization "Nobody"/ });
   t.end();
 });

@@ -22,8 +22,17 @@ export const dateField = z.string().max(64).transform((text, context): Date => {
 
 const value = z.number().int().min(1).max(1e9).nullish();
 
+const limitValues = { rpm: value, tpm: value, concurrency: value };
+
+/** Unlike other unknown fields, unknown limits are refused: misspelt, one would be a key without it. */
+const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
+  for (const name of Object.keys(limits)) {
+    if (!Object.hasOwn(limitValues, name)) context.addIssue({ code: 'custom', params: { api: 'invalid_value' }, path: [name], message: `is no limit; there are ${Object.keys(limitValues).join(', ')}` });
+  }
+});
+
 /** By model or `*`; null: off, absent: what is more general. */
-export const limitsField = z.record(z.string().min(1).max(128), z.object({ rpm: value, tpm: value, concurrency: value }))
+export const limitsField = z.record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);
 
 /** Throws ApiError 422 for a date that has passed. */
