@@ -40,8 +40,8 @@ const rows: Row[] = [
   range('max_tokens', [1, 2 ** 31, 3.0], [0, -1]),
   { ...range('max_completion_tokens', [], []), wrong: [[1.5]] },
   {
-    name: 'stop', good: ['x', 'x'.repeat(256), ['x'], Array(16).fill('x')],
-    outside: [['', 'invalid_value'], ['x'.repeat(257), 'string_too_long'], [[], 'invalid_value'], [Array(17).fill('x'), 'array_too_long'], [[''], 'invalid_value', 'stop[0]']],
+    name: 'stop', good: ['x', 'x'.repeat(256), [], ['x'], Array(16).fill('x')],
+    outside: [['', 'invalid_value'], ['x'.repeat(257), 'string_too_long'], [Array(17).fill('x'), 'array_too_long'], [[''], 'invalid_value', 'stop[0]']],
     wrong: [[5], [true], [{}], [[5], 'stop[0]']],
   },
   { ...range('n', [1, 8], [0, 129]), outside: [[0, 'value_out_of_range'], [9, 'unsupported_value'], [128, 'unsupported_value'], [129, 'value_out_of_range']] },
