@@ -15,7 +15,7 @@ const TICK_MS = 50;
 let ownMs = 0;
 setInterval(() => { ownMs += TICK_MS; }, TICK_MS).unref();
 
-/** Of all threads, in milliseconds: computed, and ready to compute without a processor to do it on. */
+/** In milliseconds: what all threads computed, and how long the main one was ready to without a processor to do it on. */
 interface Times { computed: number; starved: number }
 
 export class Victim {
@@ -95,7 +95,7 @@ export class Victim {
       for (const task of readdirSync(tasks)) {
         const [computed = 0, starved = 0] = readFileSync(`${tasks}/${task}/schedstat`, 'utf8').split(' ').map(Number);
         sum.computed += computed / 1e6;
-        sum.starved += starved / 1e6;
+        if (task === String(this.#process.pid)) sum.starved = starved / 1e6;
       }
     } catch {
       // it has ended, or a thread of it
