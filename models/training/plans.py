@@ -124,6 +124,11 @@ PLANS = {
     "line-fall": _LINE | dict(legs=10, flat=0.15, mix=TALK_MORE, models={"clarke-1.0": _model(85, 8, 5_000_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=ROWS, **LOW)}),
     "line-top": _LINE | dict(legs=5, flat=0.1, mix=SKILLED, models={"hal-1.0": _model(86, 8, 2_500_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LAST, **LOWER)}),
     "line-talk": _LINE | dict(legs=3, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(84, 8, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOWER)}),
+    # And read on once more, from hal's file. hal is the larger one from here on: twelve layers, of which four are added at the beginning of `tall`.
+    "line-on": _LINE | dict(legs=8, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(91, 8, 4_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=LAST, **LOW)}),
+    "tall": _LINE | dict(legs=12, flat=0.5, mix=SKILLED, models={"hal-1.0": _model(92, 12, 6_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LAST, **LOW)}),
+    "on-fall": _LINE | dict(legs=5, flat=0.1, mix=TALK_MORE, models={"clarke-1.0": _model(93, 8, 2_500_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=LAST, **LOW)}),
+    "on-talk": _LINE | dict(legs=4, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(94, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOW)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

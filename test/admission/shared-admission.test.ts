@@ -191,18 +191,18 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   await t.test('what ends while it is away is settled once when it is back, also if it has kept everything', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
-    const { all } = await processes(t, 2, { at: own, limits: { tpm: 100_000, concurrency: 20 }, counters: { timeout_ms: 200, lease_ms: 60_000 } });
+    const { all } = await processes(t, 2, { at: own, limits: { tpm: 100_000, concurrency: 20 }, counters: { timeout_ms: 1_500, lease_ms: 60_000 } });
     const [one, two] = all as [Admission, Admission];
     const running = [await admit(one, { statedCap: 9_950 }), await admit(one, { statedCap: 9_950 }), await admit(one, { statedCap: 9_950 })];
     t.ok(await leftOf(two, 'tokens') < 75_000);
     own.pause();
     const began = performance.now();
     const late = await admit(one);
-    t.ok(performance.now() - began >= 190, 'it asked');
-    t.ok(performance.now() - began < 2_000, `and waited no longer than the bound: ${Math.round(performance.now() - began)} ms`);
+    t.ok(performance.now() - began >= 1_490, 'it asked');
+    t.ok(performance.now() - began < 10_000, `and waited no longer than the bound: ${Math.round(performance.now() - began)} ms`);
     const again = performance.now();
     (await admit(one)).settle(50);
-    t.ok(performance.now() - again < 150, 'the next does not wait at all');
+    t.ok(performance.now() - again < 1_000, 'the next does not wait at all');
     running[0]!.settle(50);
     running[1]!.refund();
     own.resume();

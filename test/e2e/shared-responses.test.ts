@@ -20,7 +20,7 @@ t.setTimeout(300_000);     // for a busy machine
 
 type Event = OpenAI.Responses.ResponseStreamEvent;
 const model = 'tycho-1.0';
-const ENDLESS = { model, input: 'L: tell me', background: true, max_output_tokens: 8_000 };
+const ENDLESS = { model, input: 'L: tell me', background: true, max_output_tokens: 16_000 };
 
 leaveOutIf(t, withoutPostgres, withoutRedis);
 const postgres = await startPostgres();
@@ -73,12 +73,12 @@ t.test('a background response is followed from the other, from any event on', as
 });
 
 t.test('cancelled from the other within a second', async (t) => {
-  const { id } = await one.responses.create(ENDLESS);
-  t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
   await dashboardClient(b.url).signUp({ email: 'owner@example.com' });   // who gets the organization of the servers' own key
   const stranger = dashboardClient(b.url);
   const { organization } = await stranger.signUp({ email: 'stranger@example.com' });
   const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, { name: 'k' });
+  const { id } = await one.responses.create(ENDLESS);   // now: it has an end after all, a few seconds away
+  t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
   for (const { url } of [a, b]) t.equal(await refusal(clientOf({ url, key: secret }).responses.cancel(id)), '404 response_not_found', 'unknown to another organization, wherever it runs');
   const following = collect(await other.responses.retrieve(id, { stream: true }));
   await sleep(100);

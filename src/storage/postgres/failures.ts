@@ -16,6 +16,9 @@ export const isAnswer = (error: unknown): boolean => /^[0-9A-Z]{5}$/.test(codeOf
 /** Two transactions were in each other's way: what was asked may be asked again, nothing of it is there. */
 export const isConflict = (error: unknown): boolean => isAnswer(error) && (codeOf(error) === '40001' || codeOf(error) === '40P01');
 
+/** A lock was not to be had in the time that `lock_timeout` allows: nothing of the transaction is there. */
+export const isLockTimeout = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '55P03';
+
 /** A row with such a key is there already. */
 export const isDuplicate = (error: unknown): boolean => isAnswer(error) && codeOf(error) === '23505';
 

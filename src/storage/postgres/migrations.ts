@@ -2,12 +2,13 @@
 // at once. What a step was stays as it is once it was released; the next change is the next number. Each says which releases go on
 // beside it: an earlier one starts on later tables if they let it, and a step that lets none wait for their processes' end.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { StorageError } from '../store.js';
 import { shownAddress } from './address.js';
 import { connectionOptions } from './database.js';
 import type { DatabaseSettings, Queryable } from './database.js';
-import { isAnswer, reasonOf } from './failures.js';
+import { isAnswer, isConflict, isLockTimeout, reasonOf } from './failures.js';
 import { ALIVE, LEASE_S } from './process-lease.js';
 import { MIGRATIONS } from './migrations/all.js';
 import type { Migration } from './migrations/migration.js';
@@ -16,6 +17,11 @@ import type { Migration } from './migrations/migration.js';
 const LOCK = 7_011_423_001;
 /** How long another process may take with it. */
 const LOCK_MS = 120_000;
+/** How long a step waits for a table that requests are using, while all that come later wait behind it. Well under the second after which
+ *  PostgreSQL looks for transactions that wait for one another (deadlock_timeout): it is the step that gives way, and no request. */
+const TABLE_LOCK_MS = 250;
+/** Between two tries of a step that gave way, so that what waited behind it gets through. */
+const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
 /** From this version on the table of versions says which releases go on beside each. */
 const SAYS_OLDEST = 7;
@@ -61,7 +67,7 @@ async function bringUpToDate(client: pg.Client, address: string, upTo: number, s
   for (const [index, migration] of steps.entries()) {
     if (index + 1 <= at || index + 1 > upTo) continue;
     if (at > 0 && migration.oldest > at) await othersEnded(client, address, at, index + 1);
-    await apply(client, index + 1, migration);
+    await applyBesideRequests(client, index + 1, migration);
   }
 }
 
@@ -78,10 +84,24 @@ export async function stillTaken(database: Queryable): Promise<void> {
   if (oldest > DATABASE_VERSION) throw new StorageError(`The database (state.url) has been changed meanwhile for releases that read version ${oldest}; this one reads ${DATABASE_VERSION}.`);
 }
 
+/** A step that gives way to requests, as often as it takes. */
+async function applyBesideRequests(client: pg.Client, version: number, migration: Migration): Promise<void> {
+  const givenUp = performance.now() + LOCK_MS;
+  for (;;) {
+    try {
+      return await apply(client, version, migration);
+    } catch (error) {
+      if (!(isConflict(error) || isLockTimeout(error)) || performance.now() > givenUp) throw error;
+    }
+    await sleep(NEXT_TRY_MS);
+  }
+}
+
 /** Whole or not at all. */
 async function apply(client: pg.Client, version: number, { what, oldest, statements }: Migration): Promise<void> {
   await client.query('BEGIN');
   try {
+    await client.query(`SET LOCAL lock_timeout = ${TABLE_LOCK_MS}`);
     for (const statement of statements) await client.query(statement);
     if (version < SAYS_OLDEST) await client.query('INSERT INTO monolith_versions (version, what) VALUES ($1, $2)', [version, what]);
     else await client.query('INSERT INTO monolith_versions (version, what, oldest) VALUES ($1, $2, $3)', [version, what, oldest]);
