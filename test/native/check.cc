@@ -34,6 +34,8 @@ void fail(const char* file, int line, const std::string& what) {
   failures.push_back(std::string(file) + ":" + std::to_string(line) + ": " + what);
 }
 
+void fail(const char* file, int line, const char* what) { fail(file, line, std::string(what)); }
+
 void note(const std::string& text) { std::printf("# %s\n", text.c_str()); }
 
 void skip(const std::string& why) { skipped = why.empty() ? "no reason given" : why; }

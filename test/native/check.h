@@ -16,7 +16,9 @@ struct Test {
   int line;
 };
 bool add(const Test& test);
-void fail(const char* file, int line, const std::string& what);   // records and continues
+// Record and continue. Cold: what is said of a failure is built out of the way, thousands of times in the tests' code.
+[[gnu::cold]] void fail(const char* file, int line, const std::string& what);
+[[gnu::cold]] void fail(const char* file, int line, const char* what);
 void note(const std::string& text);                               // a TAP comment
 void skip(const std::string& why);                                // marks the running test; return after it
 // Of an executable whose tests all need something of the machine: asked once, before the first test. If the answer says
@@ -36,10 +38,15 @@ std::string describe(const char* ea, const char* eb, const A& a, const B& b) {
   return out.str();
 }
 
+template <typename A, typename B>
+[[gnu::cold, gnu::noinline]] void unequal(const char* file, int line, const char* ea, const char* eb, const A& a, const B& b) {
+  fail(file, line, "expected equal: " + describe(ea, eb, a, b));
+}
+
 // A function, so that references into temporaries (`CHECK_EQ(f()->value(), 1)`) live until it returns.
 template <typename A, typename B>
 void equal(const char* file, int line, const char* ea, const char* eb, const A& a, const B& b) {
-  if (!(a == b)) fail(file, line, "expected equal: " + describe(ea, eb, a, b));
+  if (!(a == b)) unequal(file, line, ea, eb, a, b);
 }
 
 }  // namespace check
