@@ -26,6 +26,7 @@ const USAGE = `npm run bench -- upstream [options]
   --rounds N     measurements each way, in turn (default 10)
   --warm N       requests before them, eight at a time: until then a server compiles while it answers (default 15000)
   --node FLAGS   for the server, as in --node="--max-semi-space-size=4"
+  --collected    every round begins behind such a full collection as V8 makes after a hundred seconds
   --streams N    open at once (default 5000); 0 leaves this out
   --json OUT     write every figure to OUT
 `;
@@ -40,21 +41,22 @@ interface Target { port: number; key: string | null; model: string }
 
 export async function upstreamBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
-  const { values } = parseArgs({ args, strict: true, options: { rate: text, seconds: text, rounds: text, streams: text, warm: text, node: text, json: text, help: { type: 'boolean' } } });
+  const { values } = parseArgs({ args, strict: true, options: { rate: text, seconds: text, rounds: text, streams: text, warm: text, node: text, json: text, collected: { type: 'boolean' }, help: { type: 'boolean' } } });
   if (values.help === true) return void process.stdout.write(USAGE);
   const [rate, seconds, rounds, streams, warm] = [['rate', 1_000], ['seconds', 2], ['rounds', 10], ['streams', 5_000], ['warm', 15_000]].map(([name, fallback]) => Number((values as Record<string, unknown>)[name as string] ?? fallback)) as [number, number, number, number, number];
 
   const flags = (values.node ?? '').split(' ').filter((flag) => flag !== '');
   const load = [loadavg()];
-  const times = await latencies(rate, seconds, rounds, warm, flags);
+  const collected = values.collected === true;
+  const times = await latencies(rate, seconds, rounds, warm, flags, collected);
   load.push(loadavg());
-  const figures = { bench: 'upstream', at: new Date().toISOString(), machine: machine(), commit: commit(), node: flags, load, rate, seconds, ...times, ...(streams === 0 ? {} : await memory(streams, flags)) };
+  const figures = { bench: 'upstream', at: new Date().toISOString(), machine: machine(), commit: commit(), node: flags, collected, load, rate, seconds, ...times, ...(streams === 0 ? {} : await memory(streams, flags)) };
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify(figures, null, 2)}\n`);
 }
 
 /** Both ways in turn, within seconds, so that what else the machine does falls on both alike. Quantiles are of all rounds together. */
-async function latencies(rate: number, seconds: number, rounds: number, warm: number, flags: readonly string[]): Promise<object> {
+async function latencies(rate: number, seconds: number, rounds: number, warm: number, flags: readonly string[], collected: boolean): Promise<object> {
   const ends = await Ends.start();
   try {
     return await withServer(ends.port, flags, async (through, server) => {
@@ -66,7 +68,7 @@ async function latencies(rate: number, seconds: number, rounds: number, warm: nu
       const ways: [Driven[], Driven[]] = [[], []];
       for (let round = 0; round < rounds; round++) {
         ways[0].push(await ends.drive(direct, rate, uncounted, counted));
-        await toldBy(server);
+        await toldBy(server, collected ? 'collect' : 'tell');
         const before = cpuSeconds(server.pid as number), waited = waitsOf(server, ends.pid), share = foreign(server.pid as number, ends.pid);
         const these = await ends.drive(through, rate, uncounted, counted);
         others.push(rounded(share()));
@@ -102,8 +104,8 @@ function quantiles(times: readonly number[]): Quantiles {
   return { requests: sorted.length, p50: at(0.5), p90: at(0.9), p99: at(0.99), longest: at(1) };
 }
 
-async function toldBy(server: ChildProcess): Promise<LoopTold> {
-  server.send('tell');
+async function toldBy(server: ChildProcess, order: 'tell' | 'collect' = 'tell'): Promise<LoopTold> {
+  server.send(order);
   return (await once(server, 'message'))[0] as LoopTold;
 }
 
@@ -217,6 +219,7 @@ async function withServer<T>(port: number, flags: readonly string[], work: (thro
   ], { env: { ...process.env, MONOLITH_API_KEY: KEY }, stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   try {
     const ready = JSON.parse(await firstLine(server)) as { port: number };
+    server.stdout!.pipe(process.stderr, { end: false });   // what --trace-gc and its like say
     return await work({ port: ready.port, key: KEY, model: 'far' }, server);
   } finally {
     await ended(server);
@@ -230,7 +233,8 @@ async function ended(child: ChildProcess): Promise<void> {
 }
 
 async function firstLine(child: ChildProcess): Promise<string> {
-  for await (const line of createInterface({ input: child.stdout! })) return line;
+  const lines = createInterface({ input: child.stdout! });
+  for await (const line of lines) if (line.startsWith('{') || /^\d+$/.test(line)) return line;
   throw new Error('a server ended before it was ready');
 }
 

@@ -1,6 +1,9 @@
 // Loaded into a server that a bench drives (--import, with a channel to its parent): asked over it, it tells how long collections
-// of garbage and turns of the event loop have taken since it was asked last, on the main thread.
+// of garbage and turns of the event loop have taken since it was asked last, on the main thread. Told to, it makes the collection that V8
+// makes of itself a hundred seconds after the last full one: everything goes, and the space for the young is given back.
 import { constants, monitorEventLoopDelay, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { isMainThread } from 'node:worker_threads';
 
 type PerformanceNodeEntry = PerformanceEntry & { readonly detail?: unknown };
@@ -29,7 +32,11 @@ if (isMainThread && process.send !== undefined) {
   }).observe({ entryTypes: ['gc'] });
   const delay = monitorEventLoopDelay({ resolution: 1 });
   delay.enable();
-  process.on('message', () => {
+  process.on('message', (order) => {
+    if (order === 'collect') {
+      setFlagsFromString('--expose-gc');
+      (runInNewContext('gc') as (how: object) => void)({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+    }
     const late = { p50: delay.percentile(50) / 1e6, p99: delay.percentile(99) / 1e6, longest: delay.max / 1e6 };
     delay.reset();
     process.send?.({ gc, late } satisfies LoopTold);

@@ -6,6 +6,7 @@ import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import { closeAnsweringThreads } from '../threads/answering-threads.js';
+import { HeapRest, tellCollector } from '../threads/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { noWords } from './output.js';
 
@@ -45,8 +46,10 @@ export async function serve(argv: string[]): Promise<number> {
   process.on('uncaughtException', (error) => telemetry.log.error({ err: error }, 'uncaught exception'));
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
+  tellCollector();
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
+  HeapRest.start(server.http);   // to the process's end
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
   const lost = server.lost.then(async () => {
     await server?.drain();

@@ -74,6 +74,7 @@ export class HttpServer {
   private readonly turns = new ParseTurns();
   private readonly loopTime: LoopTime;
   private live = 0;               // requests that are not answered completely
+  private answeredOnes = 0;
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
   private refusing = false;
@@ -165,6 +166,11 @@ export class HttpServer {
     return this.live + this.sockets.inFlight;
   }
 
+  /** Requests of /v1 and turns of WebSockets that have been answered. */
+  get answered(): number {
+    return this.answeredOnes;
+  }
+
   /** Resolves when no request is in flight. */
   idle(): Promise<void> {
     return this.inFlight === 0 ? Promise.resolve() : new Promise((resolve) => this.idleCallbacks.push(resolve));
@@ -183,6 +189,7 @@ export class HttpServer {
   }
 
   private told(record: RequestRecord): void {
+    if (record.path.startsWith('/v1/')) this.answeredOnes++;
     this.options.telemetry.request(record);
     this.options.finished?.(record);
   }

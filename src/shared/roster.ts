@@ -18,9 +18,15 @@ export class Roster<T extends object> implements Iterable<T> {
     return place;
   }
 
+  at(place: number): T {
+    const item = this.#items[place] ?? null;
+    if (item === null) throw new Error(`nobody is at place ${place}`);
+    return item;
+  }
+
   /** `place`: as add() returned it. Each once. */
   remove(place: number): void {
-    if ((this.#items[place] ?? null) === null) throw new Error(`nobody is at place ${place}`);
+    this.at(place);
     this.#items[place] = null;
     this.#free.push(place);
   }

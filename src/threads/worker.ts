@@ -12,6 +12,7 @@ import { openService } from '../service.js';
 import type { SharedState } from '../service.js';
 import { UndoStack } from '../service/undo-stack.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
+import { HeapRest } from './heap-rest.js';
 import { PortBus } from './hub-bus.js';
 
 export interface WorkerStart {
@@ -69,6 +70,8 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
     tell({ type: 'spent', reason: `its heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
   }, HEAP_LOOK_MS).unref();
   undo.add(() => clearInterval(heap));
+  const rest = HeapRest.start(service.http);
+  undo.add(() => rest?.close());
 
   parentPort?.on('message', (order: WorkerOrder) => {
     if (order === 'unready') {

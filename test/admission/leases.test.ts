@@ -10,7 +10,7 @@ t.test('an end is told only of what the engine was told of, and waits where it c
   const leases = new Leases(() => never, 'p-', 1_000);
   const [first, second] = [leases.nextId(), leases.nextId()];
   t.same([first, second], ['p-0', 'p-1']);
-  const lease = (id: string, told: boolean): Lease => ({ id, n: 1, keys: ['c'], told });
+  const lease = (id: string, told: boolean): Lease => ({ id, n: 1, keys: ['c'], told, place: null });
   const [told, untold] = [lease(first, true), lease(second, false)];
   leases.open(told);
   leases.open(untold);
@@ -27,15 +27,33 @@ t.test('an end is told only of what the engine was told of, and waits where it c
   t.equal(never.up, false);
 });
 
-t.test('of more ends than it keeps the oldest are left to time', (t) => {
-  const leases = new Leases(() => never, 'p-', 1_000);
-  for (let at = 0; at < 50_000; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
+t.test('of more ends than it keeps the oldest are left to time', async (t) => {
+  const told: string[] = [];
+  const link = { connected: false, run: (_script: string, _keys: readonly string[], [id]: readonly (string | number)[]): Promise<void> => { told.push(String(id)); return Promise.resolve(); } };
+  const leases = new Leases(() => link as unknown as RedisLink, 'p-', 1_000);
+  for (let at = 0; at < 50_003; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
   t.equal(leases.unsettled, 50_000);
-  for (let at = 0; at < 3; at++) leases.doubt({ id: `q-${at}`, n: 1, ...none });
-  t.equal(leases.unsettled, 50_000);
-  leases.doubt({ id: 'p-3', n: 1, ...none });
-  t.equal(leases.unsettled, 50_000, 'the fourth is there still, and is one');
-  leases.doubt({ id: 'p-0', n: 1, ...none });
-  t.equal(leases.unsettled, 50_000, 'the first was let go: it comes in place of another');
-  t.end();
+  await leases.settleAll();
+  t.equal(leases.unsettled, 0);
+  t.same([told.length, ['p-0', 'p-1', 'p-2', 'p-3'].filter((id) => told.includes(id))], [50_000, ['p-3']], 'the first three were let go');
+});
+
+t.test('an end that is told while all are is told once', async (t) => {
+  const told: string[] = [];
+  const answers: (() => void)[] = [];
+  const link = { connected: true, run: (_script: string, _keys: readonly string[], [id]: readonly (string | number)[]): Promise<void> => { told.push(String(id)); return new Promise((done) => { answers.push(done); }); } };
+  const leases = new Leases(() => link as unknown as RedisLink, 'p-', 1_000);
+  for (let at = 0; at < 251; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
+  const lease: Lease = { id: 'q', n: 1, keys: ['c'], told: true, place: null };
+  leases.open(lease);
+  const settling = leases.settleAll();
+  leases.end(lease, none);
+  for (let done = answers.shift(); done !== undefined; done = answers.shift()) {
+    done();
+    await new Promise((turn) => { setImmediate(turn); });
+  }
+  await settling;
+  t.equal(leases.unsettled, 0);
+  t.equal(told.filter((id) => id === 'q').length, 1);
+  t.equal(new Set(told).size, told.length);
 });

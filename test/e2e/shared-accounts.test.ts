@@ -14,7 +14,7 @@ import { eventually, main } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
-const AWAY_S = 6;
+const AWAY_S = 8;
 leaveOutIf(t, withoutPostgres, withoutRedis);
 const postgres = await startPostgres();
 t.teardown(() => postgres.close());
@@ -144,13 +144,13 @@ t.test('a database that is slow is waited for: also by who comes with a key that
 t.test('while the database is away known keys go on for their time, unknown ones get 503, and all is well when it is back', async (t) => {
   const { secret } = await newKey();
   t.same([await said(a.url, secret), await said(b.url, secret), await said(b.url, 'sk-nobody')], ['200', '200', '401 invalid_api_key']);
-  await postgres.stop();
+  await postgres.kill();   // at once: from here on their time runs
   const since = Date.now();
   t.ok(await eventually(async () => await said(b.url, 'sk-nobody') === '503 maintenance'));
   t.same([await said(a.url, secret), await said(b.url, secret)], ['200', '200']);
   t.match(await refusal(owner.get('/me')), { status: 503 });
   t.ok(await eventually(async () => await said(b.url, secret) === '503 maintenance'));
-  t.ok(Date.now() - since >= (AWAY_S - 2) * 1000, 'not before their time');
+  t.ok(Date.now() - since >= (AWAY_S - 4) * 1000, 'not before their time, which runs from when the database was last looked at');
   await postgres.start();
   t.ok(await eventually(async () => await said(a.url, secret) === '200' && await said(b.url, secret) === '200'));
   t.equal(await said(b.url, 'sk-nobody'), '401 invalid_api_key');

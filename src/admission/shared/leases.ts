@@ -2,6 +2,7 @@
 // both are told again when the link is up again. The engine forgets a lease that nobody renews, so the places of a process
 // that is gone come back by themselves. Event-loop thread only.
 
+import { Roster } from '../../shared/roster.js';
 import type { RedisLink } from './link.js';
 
 export interface Lease {
@@ -11,6 +12,8 @@ export interface Lease {
   readonly keys: readonly string[];
   /** The engine has been told of it. */
   told: boolean;
+  /** Among those that are open; null: it is not. Kept here. */
+  place: number | null;
 }
 
 /** The end of a reservation, as the script takes it. */
@@ -25,14 +28,22 @@ export interface Settlement {
   readonly gates: readonly number[];
 }
 
+interface Unsettled {
+  readonly settlement: Settlement;
+  /** Among those that wait; null: the engine knows, or it was left to time. */
+  place: number | null;
+}
+
 /** Leases told of in one call, so that each call is short. */
 const AT_ONCE = 250;
 /** Ends that wait for the engine; what is beyond is left to time: leases end, buckets fill. */
 const MOST_UNSETTLED = 50_000;
 
 export class Leases {
-  readonly #open = new Map<string, Lease>();
-  readonly #unsettled = new Map<string, Settlement>();
+  // No Maps: each request comes and goes in both.
+  readonly #open = new Roster<Lease>();
+  readonly #unsettled = new Roster<Unsettled>();
+  #evicted = 0;                    // so many were left to time
   #sequence = 0;
 
   /** `owner`: of this process and thread alone. */
@@ -51,15 +62,15 @@ export class Leases {
   }
 
   open(lease: Lease): void {
-    this.#open.set(lease.id, lease);
+    lease.place = this.#open.add(lease);
   }
 
   /** The lease is over. Of one that the engine was told of, it is told the end, now or when it can be. */
   end(lease: Lease, settlement: Omit<Settlement, 'id' | 'n'>): void {
-    this.#open.delete(lease.id);
+    if (lease.place !== null) this.#open.remove(lease.place);
+    lease.place = null;
     if (!lease.told) return;
-    const one: Settlement = { ...settlement, id: lease.id, n: lease.n };
-    this.#await(one);
+    const one = this.#await({ ...settlement, id: lease.id, n: lease.n });
     if (this.link().connected) this.#tell(one, false).catch(() => undefined);
   }
 
@@ -77,8 +88,8 @@ export class Leases {
       [keys, args] = [[], []];
       await this.link().run('hold', some, [this.leaseMs, ...their]);
     };
-    for (const lease of [...this.#open.values()]) {
-      if (!this.#open.has(lease.id)) continue;   // ended while the others were told
+    for (const lease of [...this.#open]) {
+      if (lease.place === null) continue;   // ended while the others were told
       lease.told = true;
       for (const key of lease.keys) {
         keys.push(key);
@@ -92,18 +103,28 @@ export class Leases {
   /** Tells of every end that the engine may not know. Rejects with LinkDown. */
   async settleAll(): Promise<void> {
     while (this.#unsettled.size > 0) {
-      const some = [...this.#unsettled.values()].slice(0, AT_ONCE);
-      await Promise.all(some.map((one) => this.#tell(one, true)));
+      const all = [...this.#unsettled];
+      for (let at = 0; at < all.length; at += AT_ONCE) await Promise.all(all.slice(at, at + AT_ONCE).map((one) => this.#tell(one, true)));
     }
   }
 
-  #await(one: Settlement): void {
-    this.#unsettled.set(one.id, one);
-    if (this.#unsettled.size > MOST_UNSETTLED) this.#unsettled.delete(this.#unsettled.keys().next().value as string);
+  #await(settlement: Settlement): Unsettled {
+    const one: Unsettled = { settlement, place: null };
+    // While nothing can be told places fill about in order: from the first one on they are the oldest.
+    if (this.#unsettled.size === MOST_UNSETTLED) this.#settled(this.#unsettled.at(this.#evicted++ % MOST_UNSETTLED));
+    one.place = this.#unsettled.add(one);
+    return one;
   }
 
-  async #tell(one: Settlement, again: boolean): Promise<void> {
-    await this.link().run('settle', one.keys, [one.id, one.n, again ? 1 : 0, one.tokens, one.tookMs, ...one.gates]);
-    this.#unsettled.delete(one.id);
+  async #tell(one: Unsettled, again: boolean): Promise<void> {
+    if (one.place === null) return;   // told while the others were
+    const { id, n, keys, tokens, tookMs, gates } = one.settlement;
+    await this.link().run('settle', keys, [id, n, again ? 1 : 0, tokens, tookMs, ...gates]);
+    this.#settled(one);
+  }
+
+  #settled(one: Unsettled): void {
+    if (one.place !== null) this.#unsettled.remove(one.place);
+    one.place = null;
   }
 }

@@ -181,7 +181,7 @@ export class SharedAdmission implements Admission {
     if (verdict === 'cap') throw capUsed(cap ?? 0, month, headers);
     if (verdict !== 'admitted') throw this.#refusal(verdict, gates, which - 1, seen, request, wanted, headers);
 
-    const lease: Lease = { id, n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: true };
+    const lease: Lease = { id, n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: true, place: null };
     this.#leases.open(lease);
     const mirrored = this.#own.mirror({ gates, seen, reserved, n, organizationId, monthUsed: cap === null ? null : Number(answer[3]) });
     return this.#reservation(gates, reserved, lease, monthKey, headers, (end) => {
@@ -203,7 +203,7 @@ export class SharedAdmission implements Admission {
       const gates = this.#gates.of(identity, model);
       const wanted = this.#wanted(request);
       const reserved = gates.map(({ limits: { tpm } }) => (tpm === null ? 0 : Math.min(wanted, this.#processes.part(tpm))));
-      const lease: Lease = { id: this.#leases.nextId(), n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: false };
+      const lease: Lease = { id: this.#leases.nextId(), n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: false, place: null };
       this.#leases.open(lease);
       if (this.#touched.size < MOST_TOUCHED) for (const { key } of gates) this.#touched.add(this.#keys.bucket(key));
       const monthKey = this.#keys.month(identity.organizationId, monthNumber(this.#wall()));

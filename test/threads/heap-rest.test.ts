@@ -1,0 +1,37 @@
+// When a thread's heap is collected as a whole: once it has rested, not while it is asked something.
+import t from 'tap';
+import { collectAll, HeapRest, TAKES_OVER } from '../../src/threads/heap-rest.js';
+
+t.test('a minute after the last request, and once', (t) => {
+  const work = { inFlight: 0, answered: 0 };
+  let now = 0, collections = 0;
+  const rest = new HeapRest(work, () => { collections++; }, () => now);
+  t.teardown(() => rest.close());
+  const after = (seconds: number): number => {
+    now += seconds * 1_000;
+    rest.look();
+    return collections;
+  };
+  t.same([after(59), after(1), after(600)], [0, 1, 1], 'what a start leaves behind goes, and then there is nothing');
+  work.answered++;
+  t.same([after(5), after(59), after(1), after(600)], [1, 1, 2, 2], 'a request has been answered');
+  work.inFlight++;
+  t.same([after(60), after(600)], [2, 2], 'one is under way');
+  work.inFlight--;
+  t.same([after(59), after(1)], [2, 3]);
+  for (let at = 0; at < 100; at++) {
+    work.answered++;
+    after(30);
+  }
+  t.equal(collections, 3, 'as long as somebody asks now and then there is none');
+  t.end();
+});
+
+t.test('everything that can go has gone, and nobody else can ask for that', { skip: TAKES_OVER ? false : 'V8 does it by itself' }, async (t) => {
+  const make = (): WeakRef<object> => new WeakRef({ of: 'nobody' });
+  const refs = Array.from({ length: 100 }, make);
+  await new Promise((turn) => { setImmediate(turn); });   // what is referred to so lives to the end of its turn
+  collectAll();
+  t.ok(refs.filter((ref) => ref.deref() !== undefined).length < 5, 'one may be on the stack still');
+  t.equal((globalThis as { gc?: unknown }).gc, undefined);
+});
