@@ -256,6 +256,7 @@ struct CpuMixture::Product {
       for (int64_t strip = first_strip; strip < last_strip; ++strip)
         run_tile(kernel,
                  {.strip = matrix.strip(expert * strips_per_expert + strip),
+                  .halves = matrix.halves(expert * strips_per_expert + strip),
                   .layout = &matrix.layout(),
                   .lines = mixture.lines_.lines(kind) + lines_at,
                   .n_rows = mixture.tile_rows_[slot],
@@ -275,7 +276,7 @@ void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_pe
   const int64_t n_targets = static_cast<int64_t>(targets.size());
   const int64_t n_active = static_cast<int64_t>(active_.size());
   const int64_t strips = rows_per_expert / kStripRows;
-  const auto strip_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes);
+  const auto strip_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes());
   const bool single_tiles = first_slot_.back() <= n_active * matmul_.max_tile_rows;
   const int64_t by_cache = (single_tiles ? kStreamBytes : kPanelBytes) / strip_bytes;
   const int64_t by_balance = pool_.size() == 1 ? strips

@@ -31,7 +31,7 @@ template <int kBytes>
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->bytes + byte), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
 }
 
 inline __m256i load_bytes(const std::byte* at) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)); }

@@ -18,11 +18,15 @@ inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 // and, where `far` is not 0, into the L2 cache before. Weights that are in a cache already lose nothing that can be measured.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
-  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + ahead.near + byte), _MM_HINT_T0);
+  if (ahead.near != 0)
+    UNROLL for (int byte = 0; byte < kBytes; byte += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(from + ahead.near + byte), _MM_HINT_T0);
   if (ahead.far == 0) return;
-  UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + ahead.far + byte), _MM_HINT_T1);
+  const std::byte* const far = from + ahead.far;
+  if (ahead.near != 0)
+    UNROLL for (int byte = 0; byte < kBytes; byte += 64) _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
+  else
+    UNROLL for (int byte = 0; byte < kBytes; byte += 256) _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
 }
 
 // Floats do so little work per line that more than this gains nothing, on either.
@@ -33,7 +37,7 @@ inline constexpr StreamDistances kFloatsAhead{0, 4096};
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->bytes + byte), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(from + tile.layout->halves + byte), _MM_HINT_T1);
 }
 
 inline __m512i load_bytes(const std::byte* at) { return _mm512_loadu_si512(at); }

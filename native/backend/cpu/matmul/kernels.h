@@ -19,6 +19,7 @@ namespace monolith {
 // r < n_rows, lane < lanes.
 struct StripTile {
   const std::byte* strip;
+  const std::byte* halves;
   const StripLayout* layout;
   const std::byte* lines;        // the packed tile
   int n_rows;                    // 1 .. max_tile_rows, or max_pair_rows
@@ -33,12 +34,13 @@ struct StripTile {
 };
 using StripKernel = void (*)(const StripTile& tile);
 
-// How many bytes before their use weights are asked for: into the L2 cache (0: not), and into the L1 cache.
+// How many bytes before their use weights are asked for: into the L2 cache (0: not), and into the L1 cache (0: not, and then
+// only every fourth line into the L2 cache: the processor's own prefetcher does the rest).
 struct StreamDistances {
   int64_t far, near;
 };
-// Of quantized weights on this processor.
-extern const StreamDistances kStreamDistances;
+// Of quantized weights on this processor, and of those whose loads lead its prefetcher.
+extern const StreamDistances kStreamDistances, kStreamLed;
 
 // Packs one row of `cols` floats; its line i goes to out + i * line_stride. The rest of the last line is zero.
 // kInt8 wants whole blocks of 32.

@@ -54,7 +54,7 @@ struct Pieces {
 
 Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int threads, bool pairs) {
   const int64_t budget = tiles.count == 1 ? kStreamBytes : pairs ? kPairPanelBytes : kPanelBytes;
-  const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes);
+  const int64_t by_cache = budget / static_cast<int64_t>(matrix.layout().bytes());
   const int64_t by_balance = threads == 1 ? all_strips : all_strips / (kPiecesPerThread * threads);
   Pieces pieces;
   pieces.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_strips());
@@ -80,7 +80,7 @@ struct Ahead {
     const int64_t begin_strip = first_strip + pieces.strips_per_panel * threads;
     if (pieces.ranges > 1 || begin_strip >= matrix.n_strips()) return;
     const int64_t strips = std::min(pieces.strips_per_panel, matrix.n_strips() - begin_strip);
-    const int64_t bytes = strips * static_cast<int64_t>(matrix.layout().bytes);
+    const int64_t bytes = strips * static_cast<int64_t>(matrix.layout().records);
     const int64_t line_bytes = static_cast<int64_t>(kLineBytes), blocks = (matrix.cols + 31) / 32;
     const int64_t calls = tiles * ((last_strip - first_strip + 1) / 2);
     at = matrix.strip(begin_strip);
@@ -141,6 +141,7 @@ struct Product {
         const int64_t first_out = strip * kStripRows;
         run_tile(width == 2 ? pair_kernel : kernel,
                  {.strip = matrix.strip(strip),
+                  .halves = matrix.halves(strip),
                   .layout = &matrix.layout(),
                   .lines = scratch.lines(wanted) + static_cast<size_t>(row) * row_bytes,
                   .n_rows = tiles.rows(tile),
@@ -174,6 +175,10 @@ struct Product {
 // times at a read loop of 30 GB/s, and of 2048 columns 1.44 times where other tenants leave 24; Q6_K 1.04, 1.07 and 1.26, Q8_0 1.13, 1.06
 // and 1.34 at 19. (16384, 2048) is no better, (8192, 8192) no better than (0, 4096);
 // BF16 0.96 to 0.99.
+// Led by loads, (8192, 0) against (8192, 2048), Zen 4, medians in turn: two cores at a read loop of 58 GB/s 53 and 41 GB/s;
+// where other tenants leave 25 to 30 about the same. K-quants, though one core streams a large matrix of Q4_K at 27 GB/s so
+// and at 21 else, lose 5 % of a mixture's rate: each small expert begins cold.
+const StreamDistances kStreamLed = cpu_is_zen4() ? StreamDistances{8192, 0} : StreamDistances{0, 4096};
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 
 const MatmulKernels& matmul_kernels(CpuIsa isa) {
@@ -257,7 +262,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     const CpuMatrix& matrix = cpu_matrix(targets[i]);
     product.cuts[i] = cut(matrix, tiles, product.all_strips, product.threads, product.pairs);
     pieces += product.cuts[i].count();
-    work += matrix.n_strips() * static_cast<int64_t>(matrix.layout().bytes) * tiles.count;
+    work += matrix.n_strips() * static_cast<int64_t>(matrix.layout().bytes()) * tiles.count;
   }
   const auto compute = [&](int64_t begin, int64_t end, int) {
     for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
@@ -304,7 +309,7 @@ void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const Matm
   else
     pool.parallel_for(n_parts, std::max<int64_t>(1, kPackAlone / 4 / cols), pack);
 
-  const auto strip_bytes = static_cast<int64_t>(matrix.layout().bytes);
+  const auto strip_bytes = static_cast<int64_t>(matrix.layout().bytes());
   const int64_t by_cache = (tiles.count == 1 ? kStreamBytes : kPanelBytes) / strip_bytes;
   const int64_t by_balance = pool.size() == 1 ? used_strips : n_heads * used_strips / (kPiecesPerThread * pool.size());
   const int64_t panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, used_strips);
@@ -315,6 +320,7 @@ void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const Matm
       for (int64_t strip = first; strip < last; ++strip)
         run_tile(kernels.strip[type],
                  {.strip = matrix.strip(head * head_strips + strip),
+                  .halves = matrix.halves(head * head_strips + strip),
                   .layout = &matrix.layout(),
                   .lines = lines_of(head, tile),
                   .n_rows = tiles.rows(tile),

@@ -35,8 +35,9 @@ class CpuMatrix final : public Matrix {
 
   const StripLayout& layout() const { return layout_; }
   int64_t n_strips() const { return (rows + kStripRows - 1) / kStripRows; }
-  const std::byte* strip(int64_t index) const {
-    return memory_.data() + static_cast<size_t>(index) * layout_.bytes;
+  const std::byte* strip(int64_t index) const { return memory_.data() + static_cast<size_t>(index) * layout_.records; }
+  const std::byte* halves(int64_t strip) const {
+    return memory_.data() + static_cast<size_t>(n_strips()) * layout_.records + static_cast<size_t>(strip) * layout_.halves;
   }
   // Of the rows of a strip, or null.
   const float* factors(int64_t strip) const { return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows; }

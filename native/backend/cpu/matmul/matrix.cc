@@ -27,7 +27,7 @@ constexpr int64_t kLoadGrain = 8;
 
 size_t CpuMatrix::bytes_for(TensorType stored, int64_t rows, int64_t cols) {
   if (!shape_supported(stored, rows, cols)) return 0;
-  return strip_layout(stored, cols).bytes * static_cast<size_t>((rows + kStripRows - 1) / kStripRows);
+  return strip_layout(stored, cols).bytes() * static_cast<size_t>((rows + kStripRows - 1) / kStripRows);
 }
 
 Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source, TensorType stored,
@@ -62,13 +62,14 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
   matrix->memory_ = std::move(*memory);
 
   std::byte* const to = matrix->memory_.data();
+  std::byte* const halves = to + static_cast<size_t>(matrix->n_strips()) * matrix->layout_.records;
   const StripLayout& layout = matrix->layout_;
   pool.parallel_for(matrix->n_strips(), kLoadGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t first_row = i * kStripRows;
       const int n_rows = static_cast<int>(std::min<int64_t>(kStripRows, source.rows - first_row));
       pack_strip(source.type, source.data.data() + static_cast<size_t>(first_row) * row_bytes, row_bytes,
-                 n_rows, layout, to + static_cast<size_t>(i) * layout.bytes);
+                 n_rows, layout, to + static_cast<size_t>(i) * layout.records, halves + static_cast<size_t>(i) * layout.halves);
     }
   });
   return matrix;
@@ -76,7 +77,7 @@ Result<std::unique_ptr<CpuMatrix>> CpuMatrix::create(const MatrixSource& source,
 
 void CpuMatrix::dequantize_row(int64_t row, float* out) const {
   assert(row >= 0 && row < rows);
-  unpack_row(layout_, strip(row / kStripRows), static_cast<int>(row % kStripRows), out);
+  unpack_row(layout_, strip(row / kStripRows), halves(row / kStripRows), static_cast<int>(row % kStripRows), out);
   if (factors_.empty()) return;
   const float factor = factors_[static_cast<size_t>(row)];
   for (int64_t i = 0; i < cols; ++i) out[i] *= factor;

@@ -130,8 +130,8 @@ template <int M>
 
 // --- numbers ------------------------------------------------------------------------------------------
 
-const uint8_t* array_of(const StripTile& tile, size_t offset) {
-  return reinterpret_cast<const uint8_t*>(tile.strip) + offset;
+const uint8_t* array_of(const std::byte* area, size_t offset) {
+  return reinterpret_cast<const uint8_t*>(area) + offset;
 }
 // Four lanes of binary16, exactly.
 [[gnu::always_inline]] inline float32x4_t load_halves(const uint8_t* at) {
@@ -189,7 +189,7 @@ template <typename Weights, int pair, int M>
 template <typename Weights, int M>
 void floats(const StripTile& tile) {
   EACH_PART(first) {
-    const uint8_t* w = array_of(tile, 0);
+    const uint8_t* w = array_of(tile.strip, 0);
     const float* x = reinterpret_cast<const float*>(tile.lines);
     Sums<M> even = zero_sums<M>(), odd = zero_sums<M>();
     const int64_t lines = (tile.layout->cols + 15) / 16;
@@ -209,7 +209,7 @@ void floats(const StripTile& tile) {
 template <int M>
 void f8(const StripTile& tile) {
   EACH_PART(first) {
-    const uint8_t* w = array_of(tile, 0);
+    const uint8_t* w = array_of(tile.strip, 0);
     const float* x = reinterpret_cast<const float*>(tile.lines);
     Sums<M> even = zero_sums<M>(), odd = zero_sums<M>();
     for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {

@@ -63,7 +63,7 @@ const ActivationBlock& block_of(const StripTile& tile, int64_t line, int row) {
 template <TensorType T>
 float quantized(const StripTile& tile, int row, int lane) {
   using Strip = StripOf<T>;
-  const Strip strip(tile.strip, *tile.layout);
+  const Strip strip(tile.strip, tile.halves, *tile.layout);
   float acc = 0;
   for (int64_t block = 0; block < tile.layout->cols / 32; ++block) {
     const ActivationBlock& x = block_of(tile, block, row);

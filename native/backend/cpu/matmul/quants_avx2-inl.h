@@ -203,8 +203,8 @@ void quantized(const StripTile& tile) {
   constexpr int minima = minima_at(form);
   EACH_HALF(kParts, first) {
     const std::byte* at = tile.strip;
-    const std::byte* d = tile.strip + tile.layout->d + d_size * first;
-    const std::byte* d_min = tile.strip + tile.layout->d_min + d_size * first;
+    const std::byte* d = tile.halves + tile.layout->d + d_size * first;
+    const std::byte* d_min = tile.halves + tile.layout->d_min + d_size * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
     __m256 acc[kSums];
     EACH_SUM(kParts, h, r) acc[h * M + r] = _mm256_setzero_ps();

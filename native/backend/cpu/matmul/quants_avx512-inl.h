@@ -151,6 +151,12 @@ template <TensorType T>
   }
 }
 
+// Whether loads alone lead the processor's prefetcher: of types whose records are one array, where so few rows' arithmetic
+// lies between them.
+constexpr bool led_by_loads(StripForm form, int rows) {
+  return form.record == 32 && form.high_bits == 0 && !form.minima && rows <= form.low_bits / 2;
+}
+
 // S strips, 1 or 2, times M rows; accumulators are [strip][row].
 template <TensorType T, int M, int S>
 void quantized(const StripTile& tile) {
@@ -159,11 +165,11 @@ void quantized(const StripTile& tile) {
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int d_bytes = kStripRows * d_size(form), numbers = scales_of_block(form) * kStripRows;
   constexpr int minima = minima_at(form);
-  const size_t other = S == 2 ? tile.layout->bytes : 0;   // from one strip to the next
+  const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->halves : 0;   // from one strip to the next
   const std::byte* at = tile.strip;
-  const std::byte *d = tile.strip + tile.layout->d, *d_min = tile.strip + tile.layout->d_min;
+  const std::byte *d = tile.halves + tile.layout->d, *d_min = tile.halves + tile.layout->d_min;
   const std::byte* ahead = tile.ahead;
-  const StreamDistances stream_ahead = kStreamDistances;
+  const StreamDistances stream_ahead = led_by_loads(form, M) ? kStreamLed : kStreamDistances;
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
   __m512 acc[S * M];
   EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
@@ -193,12 +199,12 @@ void quantized(const StripTile& tile) {
         sum_groups.template operator()<0, 8>(
             isum, [](const ActivationBlock& row) { return minus_bias<T, 0>(row); }, low, high);
         UNROLL for (int s = 0; s < S; ++s) {
-          const __m512 step = steps<T>(d + s * other, number + s * other);
+          const __m512 step = steps<T>(d + s * other_d, number + s * other);
           EACH_ROW(r)
             acc[s * M + r] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step),
                                              _mm512_set1_ps(x[r].scale), acc[s * M + r]);
           if constexpr (form.minima) {
-            const __m512 floor = floors<T>(d_min + s * other, minimum + s * other);
+            const __m512 floor = floors<T>(d_min + s * other_d, minimum + s * other);
             EACH_ROW(r)
               acc[s * M + r] = _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_sum), acc[s * M + r]);
           }
@@ -208,20 +214,20 @@ void quantized(const StripTile& tile) {
         sum_groups.template operator()<0, 4>(
             isum, [](const ActivationBlock& row) { return minus_bias<T, 0>(row); }, low, high);
         UNROLL for (int s = 0; s < S; ++s) {
-          const __m512 step = steps<T>(d + s * other, number + s * other);
+          const __m512 step = steps<T>(d + s * other_d, number + s * other);
           EACH_ROW(r) sum[s * M + r] = _mm512_mul_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step);
         }
         sum_groups.template operator()<4, 8>(
             isum, [](const ActivationBlock& row) { return minus_bias<T, 1>(row); }, low, high);
         UNROLL for (int s = 0; s < S; ++s) {
-          const __m512 step = steps<T, 1>(d + s * other, number + s * other);
+          const __m512 step = steps<T, 1>(d + s * other_d, number + s * other);
           EACH_ROW(r) {
             sum[s * M + r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(isum[s * M + r]), step, sum[s * M + r]);
             acc[s * M + r] = _mm512_fmadd_ps(sum[s * M + r], _mm512_set1_ps(x[r].scale), acc[s * M + r]);
           }
           if constexpr (form.minima) {
             UNROLL for (int h = 0; h < 2; ++h) {
-              const __m512 floor = floors<T>(d_min + s * other, minimum + h * kStripRows + s * other);
+              const __m512 floor = floors<T>(d_min + s * other_d, minimum + h * kStripRows + s * other);
               EACH_ROW(r)
                 acc[s * M + r] =
                     _mm512_fmadd_ps(floor, _mm512_set1_ps(x[r].minus_scaled_half_sum[h]), acc[s * M + r]);

@@ -150,9 +150,9 @@ void quantized(const StripTile& tile) {
   constexpr int d_bytes = d_size(form);   // of a lane
   constexpr int minima = minima_at(form);
   EACH_PART(first) {
-    const uint8_t* at = array_of(tile, 0);
-    const uint8_t* d = array_of(tile, tile.layout->d) + d_bytes * first;
-    const uint8_t* d_min = array_of(tile, tile.layout->d_min) + d_bytes * first;
+    const uint8_t* at = array_of(tile.strip, 0);
+    const uint8_t* d = array_of(tile.halves, tile.layout->d) + d_bytes * first;
+    const uint8_t* d_min = array_of(tile.halves, tile.layout->d_min) + d_bytes * first;
     const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
     Sums<M> sums = zero_sums<M>();
     for (int64_t records = tile.layout->cols / form.record; records > 0; --records) {

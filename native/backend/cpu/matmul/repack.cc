@@ -171,23 +171,23 @@ void put_parts(Bytes block, uint8_t* to) {
 
 // One block of the file, to its lane.
 template <TensorType T>
-void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, uint8_t* to) {
+void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, uint8_t* to, uint8_t* halves) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
-  constexpr HalfPlaces halves = half_places(T);
+  constexpr HalfPlaces places = half_places(T);
   const size_t number = static_cast<size_t>(block * kStripRows + lane);
   [[maybe_unused]] OpenedBlock opened;
   if constexpr (is_lattice_type(T)) {
     open_block<T>(from, opened);
-    store16(to + layout.d + 2 * number, opened.d);
+    store16(halves + layout.d + 2 * number, opened.d);
   } else if constexpr (form.scale == StripForm::kPower) {
-    to[layout.d + number] = from[0];
+    halves[layout.d + number] = from[0];
   } else if constexpr (d_size(form) > 0) {
-    store16(to + layout.d + 2 * number, load16(from + halves.d));
+    store16(halves + layout.d + 2 * number, load16(from + places.d));
   }
   if constexpr (form.minima && !is_lattice_type(T)) {
     const uint16_t negated = form.scale == StripForm::kHalf ? 0x8000 : 0;
-    store16(to + layout.d_min + 2 * number, static_cast<uint16_t>(load16(from + halves.d_min) ^ negated));
+    store16(halves + layout.d_min + 2 * number, static_cast<uint16_t>(load16(from + places.d_min) ^ negated));
   }
   to += block * record.bytes;
   if constexpr (is_lattice_type(T)) {
@@ -205,7 +205,7 @@ void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, 
 }
 
 template <TensorType T>
-void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to) {
+void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to, uint8_t* halves) {
   constexpr int kPiece = 512 / strip_form(T).record;   // blocks
   const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / strip_form(T).record;
   // In pieces that stay in the L1 cache: what one lane writes lies between the other lanes' bytes.
@@ -213,14 +213,14 @@ void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout&
     const int64_t last = first + kPiece < blocks ? first + kPiece : blocks;
     for (int lane = 0; lane < n_rows; ++lane) {
       Bytes at = from + static_cast<size_t>(lane) * row_bytes + first * block_bytes;
-      for (int64_t block = first; block < last; ++block, at += block_bytes) pack_block<T>(at, layout, block, lane, to);
+      for (int64_t block = first; block < last; ++block, at += block_bytes) pack_block<T>(at, layout, block, lane, to, halves);
     }
   }
 }
 
 template <TensorType T>
-void unpack_quantized(const StripLayout& layout, const std::byte* bytes, int lane, float* out) {
-  const StripOf<T> strip(bytes, layout);
+void unpack_quantized(const StripLayout& layout, const std::byte* records, const std::byte* halves, int lane, float* out) {
+  const StripOf<T> strip(records, halves, layout);
   constexpr StripForm form = strip_form(T);
   for (int64_t k = 0; k < layout.cols; k += form.step) {
     const float step = strip.step(k, lane);
@@ -252,21 +252,21 @@ void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, 
 }  // namespace
 
 void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows,
-                const StripLayout& layout, std::byte* strip) {
+                const StripLayout& layout, std::byte* strip, std::byte* halves) {
   assert(n_rows >= 1 && n_rows <= kStripRows);
   assert(layout.type == source_type || layout.type == TensorType::kF32);
   Bytes from = reinterpret_cast<Bytes>(rows);
   uint8_t* to = reinterpret_cast<uint8_t*>(strip);
   const bool quantized = for_quantized(layout.type, [&]<TensorType T>() {
-    pack_quantized<T>(from, row_bytes, n_rows, layout, to);
+    pack_quantized<T>(from, row_bytes, n_rows, layout, to, reinterpret_cast<uint8_t*>(halves));
   });
   if (quantized) return;
   for (int lane = 0; lane < n_rows; ++lane)
     pack_floats(source_type, from + static_cast<size_t>(lane) * row_bytes, layout, lane, to);
 }
 
-void unpack_row(const StripLayout& layout, const std::byte* strip, int lane, float* out) {
-  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, strip, lane, out); })) return;
+void unpack_row(const StripLayout& layout, const std::byte* strip, const std::byte* halves, int lane, float* out) {
+  if (for_quantized(layout.type, [&]<TensorType T>() { unpack_quantized<T>(layout, strip, halves, lane, out); })) return;
   Bytes from = reinterpret_cast<Bytes>(strip);
   for (int64_t k = 0; k < layout.cols; ++k) {
     if (layout.type == TensorType::kF32) std::memcpy(out + k, from + word_at(k, lane), 4);

@@ -63,8 +63,10 @@ struct StripOf {
   static constexpr StripRecord record = strip_record(form);
 
   const uint8_t* strip;
+  const uint8_t* halves;
   const StripLayout& layout;
-  StripOf(const std::byte* bytes, const StripLayout& of) : strip(reinterpret_cast<const uint8_t*>(bytes)), layout(of) {}
+  StripOf(const std::byte* records, const std::byte* its_halves, const StripLayout& of)
+      : strip(reinterpret_cast<const uint8_t*>(records)), halves(reinterpret_cast<const uint8_t*>(its_halves)), layout(of) {}
 
   const uint8_t* record_of(int64_t k) const { return strip + k / form.record * record.bytes; }
 
@@ -86,7 +88,7 @@ struct StripOf {
 
   float half(size_t array, int64_t k, int lane) const {
     uint16_t bits;
-    std::memcpy(&bits, strip + array + static_cast<size_t>(k / kDValues * kStripRows + lane) * 2, sizeof bits);
+    std::memcpy(&bits, halves + array + static_cast<size_t>(k / kDValues * kStripRows + lane) * 2, sizeof bits);
     return half_to_float(bits);
   }
   // The byte of a record's array of scales or minima.
@@ -96,7 +98,7 @@ struct StripOf {
   }
   float step(int64_t k, int lane) const {
     if constexpr (form.scale == StripForm::kPower) {
-      return mxfp4_step(strip[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
+      return mxfp4_step(halves[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
     } else if constexpr (form.scale == StripForm::kE4m3) {
       return nvfp4_step(number(record.scales, k, lane) | 0x80);   // no byte is a NaN any more
     } else {

@@ -141,14 +141,15 @@ TEST(quantize_strips_give_back_every_row) {
     dequantize(type, data.data(), 16 * cols, expected.data());
     for (int n_rows : {1, 9, 16}) {
       const StripLayout layout = strip_layout(type, cols);
-      std::vector<std::byte> strip(layout.bytes + 64);
-      std::fill(strip.end() - 64, strip.end(), std::byte{0x5a});
-      pack_strip(type, data.data(), row_bytes, n_rows, layout, strip.data());
+      std::vector<std::byte> strip(layout.records + 64), halves(layout.halves + 64);
+      for (auto* area : {&strip, &halves}) std::fill(area->end() - 64, area->end(), std::byte{0x5a});
+      pack_strip(type, data.data(), row_bytes, n_rows, layout, strip.data(), halves.data());
       for (int lane = 0; lane < n_rows; ++lane) {
-        unpack_row(layout, strip.data(), lane, row.data());
+        unpack_row(layout, strip.data(), halves.data(), lane, row.data());
         CHECK(std::memcmp(row.data(), &expected[static_cast<size_t>(lane * cols)], row.size() * 4) == 0);
       }
-      for (size_t i = layout.bytes; i < strip.size(); ++i) CHECK(strip[i] == std::byte{0x5a});
+      for (const auto* area : {&strip, &halves})
+        CHECK(std::all_of(area->end() - 64, area->end(), [](std::byte b) { return b == std::byte{0x5a}; }));
     }
   }
 }
