@@ -14,6 +14,7 @@ import type { Loading } from './engine/loading.js';
 import type { ModelPool } from './engine/model-pool.js';
 import type { HttpServer } from './http/app.js';
 import { isLoopback } from './http/hosts.js';
+import { checkAddresses } from './http/listen-problem.js';
 import type { FailedModel } from './service/engine-status.js';
 import { openService } from './service.js';
 import type { Service, SharedState } from './service.js';
@@ -88,6 +89,7 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   const lock = lockDataDir(config.data_dir);
   undo.add(() => lock.release());
   ensureRoom(config.data_dir);
+  await checkAddresses(config);
 
   const hub = config.http.threads > 1 ? new HubBus({ threads: config.http.threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') }) : null;
   const bus = hub ?? new LocalBus();

@@ -21,7 +21,7 @@ constexpr int64_t kMaxLead = 64;
 
 constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};   // in the order of Kind
 constexpr std::string_view kOrders[] = {"schema", "any"};                // in the order of PropertyOrder
-constexpr std::string_view kWhiteSpaces[] = {"none", "flexible"};        // in the order of WhiteSpace
+constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};   // in the order of WhiteSpace
 constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};   // in the order of Spelling::Kind
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};   // of SchemaProblem::Kind
 

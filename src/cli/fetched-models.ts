@@ -4,7 +4,7 @@ import type { Config } from '../config/settings.js';
 import { showBytes } from '../config/kinds.js';
 import { withHubModels } from '../hub/hub.js';
 import type { Log } from '../telemetry/types.js';
-import { Progress } from './progress.js';
+import { Progress, retryLine } from './progress.js';
 
 /** In a terminal progress is a bar; else it is lines of the log, or of stderr without one. Throws HubError. */
 export async function withFetchedModels(config: Config, log: Log | null): Promise<Config> {
@@ -14,6 +14,11 @@ export async function withFetchedModels(config: Config, log: Log | null): Promis
   try {
     return await withHubModels(config, {
       onProgress: (name, { quantization, bytes, total, waiting }) => progress.at(`fetching ${name}, ${quantization}`, bytes, total, waiting ? 'another pull brings it' : ''),
+      onRetry: (name, why, waitMs) => {
+        progress.end();
+        if (log === null) process.stderr.write(`${retryLine(name, why, waitMs)}\n`);
+        else log.warn({ model: name }, retryLine(name, why, waitMs));
+      },
       onPulled: (name, { path, bytes }) => {
         progress.end();
         log?.info({ model: name, path, bytes }, `${name} is there, ${showBytes(bytes)}`);

@@ -7,9 +7,11 @@ import type { CreatedKey } from '../accounts/api-keys.js';
 import type { Actor } from '../accounts/audit.js';
 import { ALL_SCOPES, keyObject, keyStatus } from '../accounts/keys.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
+import { didYouMean } from '../config/did-you-mean.js';
 import { loadConfig } from '../config/load.js';
 import { limitsField } from '../dashboard/api/key-fields.js';
 import { ApiError } from '../errors.js';
+import { printable } from '../hub/hub-error.js';
 import type { Scope } from '../identity/identity.js';
 import { withStores } from '../service/command-stores.js';
 import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js';
@@ -22,7 +24,8 @@ Usage: monolith keys create [--name NAME] [--models A,B] [--scopes A,B] [--expir
 
 create and rotate print the new key once; only a hash of it is kept. rotate makes a successor with the same
 permissions; the old key goes on for --overlap (24h; 0 to 30d) and is revoked then. --expires takes a date,
-90d or 12h. --limits takes per-model limits below the organization's: {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}.
+90d or 12h. --models takes names; one that neither these settings nor operators serve is told, and the key made all
+the same. --limits takes per-model limits below the organization's: {"*":{"rpm":10},"hal-1.0":{"tpm":5000}}.
 --organization takes the id or the name of one; without it a key is made for the first, and all are listed.
 Scopes: ${ALL_SCOPES.join(', ')}. --data-dir names the data folder,
 --state the database that several servers share.
@@ -42,11 +45,11 @@ export async function keys(argv: string[]): Promise<number> {
   const { config, rest } = loadConfig({ argv }, FLAGS);
   const { values, words } = ownFlags(rest, FLAGS);
   const [action, ...others] = words;
-  return await withStores(config, async ({ accounts }) => {
+  return await withStores(config, async ({ accounts, served }) => {
     switch (action) {
       case 'create':
         noWords(others);
-        return await create(accounts, values);
+        return await create(accounts, values, async () => [...await (await import('./served-models.js')).configuredNames(config), ...(await served.all()).keys()]);
       case 'list':
         noWords(others);
         return await list(accounts, values);
@@ -60,7 +63,7 @@ export async function keys(argv: string[]): Promise<number> {
   });
 }
 
-async function create(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {
+async function create(accounts: Accounts, values: ReadonlyMap<string, string>, known: () => Promise<string[]>): Promise<number> {
   // On a fresh folder this makes the organization; the key created here is then its first.
   await accounts.organizations.ensureFirst();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
@@ -69,9 +72,22 @@ async function create(accounts: Accounts, values: ReadonlyMap<string, string>): 
   if (name.length === 0 || name.length > 128) throw new UsageError('keys: --name takes 1 to 128 characters');
   const models = values.get('--models')?.split(',').map((one) => one.trim()) ?? ['*'];
   if (models.length > 100 || models.some((one) => one === '' || one.length > 128)) throw new UsageError('keys: --models takes names, separated by commas');
-  return print(await accounts.createKey({
-    name, models, scopes: scopes as Scope[], limits: limits(values.get('--limits')), expiresAt: expiry(values.get('--expires')),
-  }, (await organization(accounts, values))?.id, ACTOR), values);
+  const perModel = limits(values.get('--limits'));
+  const made = await accounts.createKey({
+    name, models, scopes: scopes as Scope[], limits: perModel, expiresAt: expiry(values.get('--expires')),
+  }, (await organization(accounts, values))?.id, ACTOR);
+  await tellUnknown(new Set([...models, ...Object.keys(perModel ?? {})]), known);
+  return print(made, values);
+}
+
+/** No refusal: the server may have models that these settings do not name, or get them later. */
+async function tellUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
+  const asked = [...names].filter((name) => name !== '*');
+  if (asked.length === 0) return;
+  const there = await known().catch((): string[] => []);   // settings that cannot be served are no concern of a key's
+  for (const name of there.length === 0 ? [] : asked) {
+    if (!there.includes(name)) process.stderr.write(`monolith: keys: no model "${printable(name)}" is known here; there are ${there.join(', ')}.${didYouMean(name, there)} The key is for it all the same.\n`);
+  }
 }
 
 /** The one that is named. Undefined if none is. */

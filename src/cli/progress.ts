@@ -9,6 +9,9 @@ const LINE_MS = 10_000;
 const WINDOW_MS = 10_000;
 const BAR = 24;
 
+/** What is said while a hub is not as it should be. */
+export const retryLine = (what: string, why: string, waitMs: number): string => `${what}: ${why}; trying again in ${Math.ceil(waitMs / 1000)} s`;
+
 export interface ProgressOutput { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown }
 
 export class Progress {

@@ -10,7 +10,7 @@ import type { ModelRef } from '../hub/model-ref.js';
 import { totalMemory } from '../shared/machine-memory.js';
 import type { PullProgress } from '../hub/pull.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
-import { Progress } from './progress.js';
+import { Progress, retryLine } from './progress.js';
 
 const HELP = `
 Usage: monolith pull OWNER/REPO[:QUANTIZATION][@REVISION] [--memory SIZE] [--json]
@@ -49,8 +49,12 @@ export async function pull(argv: string[]): Promise<number> {
     said = true;
     progress.at(printable(at.file.slice(at.file.lastIndexOf('/') + 1)), at.bytes, at.total, at.waiting ? 'another pull brings it' : '');
   };
+  const onRetry = (why: string, waitMs: number): void => {
+    progress.end();
+    process.stderr.write(`${retryLine(ref.repo, why, waitMs)}\n`);
+  };
   try {
-    const pulled = await new Hub(config).pull(ref, { memory, signal: stop.signal, onProgress });
+    const pulled = await new Hub(config).pull(ref, { memory, signal: stop.signal, onProgress, onRetry });
     progress.end();
     process.stdout.write(values.has('--json') ? `${JSON.stringify({ ref: showModelRef(ref), ...pulled })}\n` : told(ref, pulled));
     return 0;

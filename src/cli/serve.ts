@@ -2,6 +2,8 @@
 
 import { loadConfig } from '../config/load.js';
 import type { Config } from '../config/settings.js';
+import { checkAddresses } from '../http/listen-problem.js';
+import { HUB_SCHEME } from '../hub/model-ref.js';
 import { startServer } from '../server.js';
 import type { Server } from '../server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
@@ -47,6 +49,7 @@ export async function serve(argv: string[]): Promise<number> {
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tellCollector();
+  if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);   // that may take hours; the start looks again
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
   HeapRest.start(server.http);   // to the process's end

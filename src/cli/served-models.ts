@@ -48,7 +48,7 @@ export async function changeServed(config: Config, action: string, words: readon
     if (displayName !== undefined && (displayName === '' || displayName.length > 128)) throw new UsageError('models: --display-name takes 1 to 128 characters');
     try {
       const { source } = await serveFetched({ name, model, displayName, idleMinutes }, {
-        store: served, hub: new Hub(config), fileFacts: new FileFacts(loadOptions(config)), taken: await taken(config),
+        store: served, hub: new Hub(config), fileFacts: new FileFacts(loadOptions(config)), taken: new Set(await configuredNames(config)),
         memory: { total: totalMemory(), available: availableMemory() },
       }, ACTOR);
       process.stdout.write(`${name} serves ${source}: within a second where a server runs, and from every start on\n`);
@@ -62,9 +62,9 @@ export async function changeServed(config: Config, action: string, words: readon
 
 const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promise<T>): Promise<T> => withStores(config, ({ served }) => work(served));
 
-/** Names of the settings that this command sees; a server with others says so in its log. */
-async function taken(config: Config): Promise<Set<string>> {
+/** Of models and aliases in the settings that this command sees; a server with others says so in its log. Throws CatalogError. */
+export async function configuredNames(config: Config): Promise<string[]> {
   const { model } = await withHubModels(config, { fetches: false });
   const there = { ...config, model: model.filter(({ path }) => !path.startsWith(HUB_SCHEME)) };
-  return new Set([...configuredModels(there).map(({ id }) => id), ...model.map(({ name }) => name), ...Object.keys(config.models.aliases)]);
+  return [...new Set([...configuredModels(there).map(({ id }) => id), ...model.map(({ name }) => name), ...Object.keys(config.models.aliases)])];
 }

@@ -211,7 +211,7 @@ export interface GrammarOptions {
   strict: boolean;             // a keyword that is not served: refuse, or leave it out and report it
   oneOfAsAnyOf: boolean;       // oneOf whose branches are not shown to be disjoint is read as anyOf
   order: 'schema' | 'any';     // of an object's properties
-  whiteSpace: 'none' | 'flexible';
+  whiteSpace: 'none' | 'flexible' | 'within';   // within: none before the value
 }
 
 /** Any JSON value; a string as it stands; that, or null. */

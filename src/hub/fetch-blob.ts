@@ -7,12 +7,13 @@ import { closeSync, createReadStream, fsyncSync, ftruncateSync, mkdirSync, openS
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
+import { showBytes } from '../config/kinds.js';
 import { loadAddon } from '../engine/load-addon.js';
 import { cancelled, MAX_ATTEMPTS } from './hub-client.js';
 import type { HubClient } from './hub-client.js';
 import { syncFolder } from './hub-cache.js';
 import type { HubCache } from './hub-cache.js';
-import { HubError } from './hub-error.js';
+import { HubError, printable } from './hub-error.js';
 import type { HubFile } from './hub-files.js';
 
 const LOOK_MS = 200;
@@ -165,11 +166,11 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
     }
     if (partial.bytes >= file.bytes) return;
     attempt = partial.bytes > before ? 1 : attempt + 1;
+    const why = failure instanceof Error ? failure.message : 'the connection ends early';
     if (attempt > MAX_ATTEMPTS) {
-      const why = failure instanceof Error ? failure.message : 'the connection ends early';
       throw new HubError('unreachable', `${file.path} of ${repo} broke off at ${partial.bytes} of ${file.bytes} bytes, ${MAX_ATTEMPTS} times in a row (${why}); the next pull goes on from there`, failure);
     }
-    await client.pause(attempt, signal).catch((error: unknown) => { throw cancelled(error); });
+    await client.pause(attempt, `${file.path} broke off at ${showBytes(partial.bytes)} (${printable(why)})`, signal);
   }
 }
 

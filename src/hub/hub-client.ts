@@ -17,6 +17,8 @@ export interface HubClientOptions {
   readonly stallMs?: number;
   /** Before the second attempt; doubled before each further one. */
   readonly backoffMs?: number;
+  /** Something went wrong that may pass: what, and in how many milliseconds it is tried again. */
+  onRetry?(why: string, waitMs: number): void;
 }
 
 const MAX_REDIRECTS = 8;
@@ -80,6 +82,11 @@ export class HubClient {
     this.#backoffMs = options.backoffMs ?? BACKOFF_MS;
   }
 
+  /** The same hub, and somebody who is told when it has to be asked again. */
+  telling(onRetry: HubClientOptions['onRetry']): HubClient {
+    return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
+  }
+
   /** The commit that a branch, a tag or a commit is. Throws HubError. */
   async commit(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
     const { sha } = await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal) as { sha?: unknown };
@@ -104,9 +111,15 @@ export class HubClient {
     return this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, { headers, signal, alsoFine: [416] });
   }
 
-  /** Before attempt number `attempt` (from 1). Rejects with the signal's reason. */
-  pause(attempt: number, signal?: AbortSignal, asked = 0): Promise<void> {
-    return sleep(Math.min(MAX_WAIT_MS, Math.max(asked, this.#backoffMs * 2 ** (attempt - 1))), undefined, signal === undefined ? {} : { signal });
+  /** After attempt number `attempt` (from 1), which failed for the reason given. `asked`: so long at least. Throws HubError if it is stopped. */
+  async pause(attempt: number, why: string, signal?: AbortSignal, asked = 0): Promise<void> {
+    const waitMs = Math.min(MAX_WAIT_MS, Math.max(asked, this.#backoffMs * 2 ** (attempt - 1)));
+    this.options.onRetry?.(why, waitMs);
+    try {
+      await sleep(waitMs, undefined, signal === undefined ? {} : { signal });
+    } catch (error) {
+      throw cancelled(error);
+    }
   }
 
   #resolve(repo: string, commit: string, path: string): URL {
@@ -178,8 +191,9 @@ export class HubClient {
         if (error instanceof HubError) throw error;
         if (signal?.aborted === true) throw cancelled(error);
         if (error instanceof SyntaxError) throw new HubError('bad_answer', `${this.#base.host} answered about ${what} with something that is no JSON: is it the address of a hub?`, error);
-        if (attempt === MAX_ATTEMPTS) throw this.#unreachable(error);
-        await this.#wait(attempt, signal);
+        const failure = this.#unreachable(error);
+        if (attempt === MAX_ATTEMPTS) throw failure;
+        await this.pause(attempt, failure.message, signal);
       } finally {
         stall.stop();
       }
@@ -206,8 +220,9 @@ export class HubClient {
         stall.stop();
         if (options.signal?.aborted === true) throw cancelled(error);
         if (error instanceof HubError) throw error;
-        if (attempt === MAX_ATTEMPTS) throw this.#unreachable(error);
-        await this.#wait(attempt, options.signal);
+        const failure = this.#unreachable(error);
+        if (attempt === MAX_ATTEMPTS) throw failure;
+        await this.pause(attempt, failure.message, options.signal);
         continue;
       }
       if (response.ok || options.alsoFine?.includes(response.status) === true) {
@@ -218,7 +233,7 @@ export class HubClient {
       await response.body?.cancel().catch(() => undefined);
       const again = response.status === 429 || response.status >= 500;
       if (!again || attempt === MAX_ATTEMPTS) throw this.#refused(response, what);
-      await this.#wait(attempt, options.signal, retryAfterMs(response));
+      await this.pause(attempt, `${url.host} answered ${response.status}`, options.signal, retryAfterMs(response));
     }
   }
 
@@ -240,14 +255,6 @@ export class HubClient {
       url = next;
     }
     throw new HubError('bad_answer', `${first.host} sends on from address to address without end`);
-  }
-
-  async #wait(attempt: number, signal: AbortSignal | undefined, asked = 0): Promise<void> {
-    try {
-      await this.pause(attempt, signal, asked);
-    } catch (error) {
-      throw cancelled(error);
-    }
   }
 
   #unreachable(error: unknown): HubError {

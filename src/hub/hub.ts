@@ -70,8 +70,9 @@ export class Hub {
   }
 }
 
-export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress'>> {
+export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' | 'onRetry'>> {
   onProgress?(name: string, progress: Parameters<NonNullable<PullOptions['onProgress']>>[0]): void;
+  onRetry?(name: string, why: string, waitMs: number): void;
   /** One is there now. */
   onPulled?(name: string, pulled: Pulled): void;
   /** False: what is not in the cache stays named as it is. */
@@ -79,7 +80,7 @@ export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress'>
 }
 
 /** The settings with the models of a hub (`hf:OWNER/REPO`) named by their paths, fetched if they are not there. Throws HubError. */
-export async function withHubModels(config: Config, { fetches = true, onProgress, onPulled, ...options }: HubModelOptions = {}): Promise<Config> {
+export async function withHubModels(config: Config, { fetches = true, onProgress, onRetry, onPulled, ...options }: HubModelOptions = {}): Promise<Config> {
   if (!config.model.some(({ path }) => path.startsWith(HUB_SCHEME))) return config;
   const hub = new Hub(config);
   const model: { name: string; path: string }[] = [];
@@ -92,7 +93,7 @@ export async function withHubModels(config: Config, { fetches = true, onProgress
     let found = hub.cached(ref, options.memory);
     if (found === null && fetches) {
       try {
-        found = await hub.pull(ref, { ...options, onProgress: (progress) => onProgress?.(one.name, progress) });
+        found = await hub.pull(ref, { ...options, onProgress: (progress) => onProgress?.(one.name, progress), onRetry: (why, waitMs) => onRetry?.(one.name, why, waitMs) });
       } catch (error) {
         if (error instanceof HubError) throw new HubError(error.failure, `model "${one.name}": ${error.message}`, error);
         throw error;

@@ -32,6 +32,8 @@ export interface PullOptions {
   readonly signal?: AbortSignal | undefined;
   /** At each piece that comes: often. */
   onProgress?(progress: PullProgress): void;
+  /** The hub, or the line to it, failed, and is tried again after so many milliseconds. */
+  onRetry?(why: string, waitMs: number): void;
 }
 
 export interface Pulled {
@@ -50,8 +52,9 @@ export interface Pulled {
 const RESERVE = 256 * 1024 * 1024;
 
 /** Throws HubError. What has come of it by then is kept, and used by the next one. */
-export async function pull({ repo, weights: wanted, revision }: ModelRef, client: HubClient, cache: HubCache, options: PullOptions): Promise<Pulled> {
+export async function pull({ repo, weights: wanted, revision }: ModelRef, hub: HubClient, cache: HubCache, options: PullOptions): Promise<Pulled> {
   const { signal } = options;
+  const client = hub.telling(options.onRetry?.bind(options));
   const commit = await client.commit(repo, revision, signal);
   const files = await client.files(repo, commit, signal);
   const weights = chooseWeights(repo, weightsOf(files), wanted, options.memory);

@@ -76,6 +76,7 @@ export class Pulls {
     try {
       const { quantization, bytes } = await this.hub.pull(ref, {
         signal, onProgress: (at) => change({ quantization: at.quantization, file: at.file, bytes: at.bytes, total_bytes: at.total }),
+        onRetry: (reason, waitMs) => this.log.warn({ model, reason, wait_ms: waitMs }, `${model} does not come; it is tried again`),
       });
       change({ state: 'done', quantization, bytes, total_bytes: bytes, file: null });
       this.log.info({ model, bytes }, `${model} is there`);

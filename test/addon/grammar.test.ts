@@ -41,7 +41,7 @@ t.test('options are checked', async (t) => {
     [{ strict: 1 }, 'options.strict must be a boolean, not 1'],
     [{ oneOfAsAnyOf: null }, 'options.oneOfAsAnyOf must be a boolean, not null'],
     [{ order: 'none' }, "options.order must be one of 'schema', 'any', not a string"],
-    [{ whiteSpace: '' }, "options.whiteSpace must be one of 'none', 'flexible', not a string"],
+    [{ whiteSpace: '' }, "options.whiteSpace must be one of 'none', 'flexible', 'within', not a string"],
   ]);
 });
 

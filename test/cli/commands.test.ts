@@ -47,7 +47,7 @@ t.test('version, help, mistakes', (t) => {
   }
   t.match(monolith(['models', '--json=x']), { status: 2, err: 'monolith: --json: takes no value.\n' });
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
-  t.match(monolith(['serve', '--model', 'x=/nothing.gguf']), { status: 1, err: 'monolith: /nothing.gguf: is not there\n' });
+  t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), { status: 1, err: 'monolith: /nothing.gguf: is not there\n' });
   t.end();
 });
 
@@ -212,6 +212,10 @@ t.test('a port that cannot be had', async (t) => {
   const { port } = taken.address() as AddressInfo;
   t.match(monolith(['serve', '--port', String(port)]), { status: 1, err: new RegExp(`Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Take another one with --port, 0 for any that is free\\.\n$`) });
   t.match(monolith(['serve', '--port', '0', '--admin-token', 'x'.repeat(20), '--admin-port', String(port)]), { status: 1, err: new RegExp(`port ${port}: the port is in use\\. Take another one with --admin-port`) });
+  for (const model of ['/nothing.gguf', 'hf:nobody/nothing']) {
+    const early = monolith(['serve', '--port', String(port), '--model', `x=${model}`, '--hub-endpoint', 'http://127.0.0.1:1', '--hub-cache', dataDir]);
+    t.match(early, { status: 1, err: new RegExp(`^monolith: Cannot listen on .* port ${port}: `) }, 'before a file is looked at or a hub is asked');
+  }
   taken.close();
   t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), { status: 1, err: /the address is not of this machine\. Take another one with --host\.\n$/ });
 });

@@ -33,8 +33,9 @@ t.test('from a hub to an answer', async (t) => {
   t.match(await monolith(['pull', 'acme/tiny-GGUF'], '', { HF_TOKEN: '' }), { status: 1, out: '', err: /^monolith: acme\/tiny-GGUF@main: .*a token is needed.*\n$/ });
   t.match(await monolith(['models', '--model', 'tiny=hf:acme/tiny-GGUF']), { status: 1, out: /^NAME .*\ntiny .*cannot be served: not here yet: monolith pull acme\/tiny-GGUF\n$/ });
 
+  hub.faults = { answers: [{ status: 500 }] };
   const pulled = await monolith(['pull', 'acme/tiny-GGUF']);
-  t.match(pulled, { status: 0, out: /^It is there: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/, err: /^acme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/ });
+  t.match(pulled, { status: 0, out: /^It is there: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/, err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ answered 500; trying again in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/ });
   t.notMatch(pulled.out + pulled.err, 'hf_right');
   t.match(await monolith(['pull', 'acme/tiny-GGUF', '--json']), { status: 0, out: /"fetched":0/ });
 

@@ -65,6 +65,6 @@ t.test('what is wrong with a folder is told with its file and key', (t) => {
   t.match(run(['inspect', folder]), { status: 2, err: `monolith: inspect: ${folder}: config.json: 'hidden_act' is 'relu', expected 'silu'\n` });
   writeFileSync(path, config);
   const bare = join(scratch, 'data');
-  t.match(run(['serve', '--model', `mine=${bare}`]), { status: 1, err: /is no file, and no folder with a config\.json/ });
+  t.match(run(['serve', '--port', '0', '--model', `mine=${bare}`]), { status: 1, err: /is no file, and no folder with a config\.json/ });
   t.end();
 });

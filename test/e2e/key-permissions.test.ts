@@ -67,6 +67,7 @@ t.test('scopes: every route asks for its own', async (t) => {
   const { id } = await openai(inference).responses.create({ model: 'tycho-1.0', input: 'A: x' });
   const denied = '403 endpoint_not_allowed';
   t.equal(await code(openai(inference).responses.retrieve(id)), denied);
+  t.equal(await code(openai(inference).responses.create({ model: 'tycho-1.0', previous_response_id: id, input: 'A: y' })), null, 'a conversation is gone on with by whoever may infer');
   t.equal(await code(openai(inference).responses.inputItems.list(id)), denied);
   t.equal(await code(openai(inference).responses.delete(id)), denied);
   t.equal(await code(anthropic(inference).messages.countTokens({ model: 'tycho-1.0', messages: [{ role: 'user', content: 'x' }] })), denied);

@@ -104,8 +104,9 @@ t.test('compact and input_tokens', async (t) => {
   });
 
   t.test('what is wrong', async (t) => {
-    t.match(await post<Failure>('/responses/compact', { model: undefined, input: 'x' }), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'model' } } });
-    t.match(await post<Failure>('/responses/compact', { model: null, previous_response_id: 'resp_none' }), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'model' } } });
+    for (const without of [{ model: undefined, input: 'x' }, { model: null, previous_response_id: 'resp_none' }]) {
+      t.match(await post<Failure>('/responses/compact', without), { status: 400, body: { error: { code: 'missing_required_parameter', message: 'model is required.', param: 'model' } } });
+    }
     for (const empty of [{}, { prompt_cache_options: { prewarm: true } }]) {
       t.match(await compact(empty), { status: 400, body: { error: { code: 'missing_required_parameter', param: 'input' } } });
     }

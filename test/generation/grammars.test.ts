@@ -41,6 +41,9 @@ t.test('what is compiled', async (t) => {
     { ...common, schema: '{"type":"object"}', strict: true, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
     { ...common, schema: '{"type":"object","properties":{},"additionalProperties":false}', strict: false, whiteSpace: 'flexible', suffix: '}\n</tool_call>' },
   ]);
+  const spaced = compiler();
+  await compileGrammars(spaced, { format: schemaFormat(true), tools: [tool('f')] }, HERMES, { whiteSpace: 'flexible', callWhiteSpace: 'flexible' }, claimant);
+  t.same(spaced.asked.map(({ whiteSpace }) => whiteSpace), ['within', 'flexible'], 'an answer begins with its value; what stands before a call\'s is the model\'s');
   const xml = compiler();
   const bound = await compileGrammars(xml, { format: { type: 'text' }, tools: [tool('f', false, { properties: { a: { type: 'string' }, b: { type: 'integer' } } })] }, XML, settings, claimant);
   t.equal(bound.calls.size, 1, 'arguments that are no JSON are bound as they are written');

@@ -84,7 +84,9 @@ t.test('a connection that breaks is taken up where it broke; a pull that ends, b
   const weights = bytes(200_000);
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
   hub.faults = { breakAfter: [50_000, 20_000, 0, 0, 30_000] };
-  t.ok(readFileSync((await get('o/m')).path).equals(weights));
+  const told: string[] = [];
+  t.ok(readFileSync((await get('o/m', { onRetry: (why) => told.push(why) })).path).equals(weights));
+  t.match(told[0], /^m-Q8_0\.gguf broke off at \S+ \S+ \(.+\)$/);
   t.ok(hub.seen.filter(({ range }) => range !== null).length >= 4, 'by ranges');
   rmSync(cache.root, { recursive: true });
 
@@ -158,7 +160,9 @@ t.test('tokens go to the hub alone', async (t) => {
 t.test('what a hub asks for, and what it gets wrong', async (t) => {
   const { hub, root, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   hub.faults = { answers: [{ status: 429, headers: { 'retry-after': '0' } }, { status: 503 }, { status: 500 }] };
-  t.equal((await get('o/m')).fetched, 2_000, 'is asked again');
+  const told: string[] = [];
+  t.equal((await get('o/m', { onRetry: (why, waitMs) => told.push(`${why.replace(/^[\d.:]+/, 'hub')}, ${waitMs}`) })).fetched, 2_000, 'is asked again');
+  t.same(told, ['hub answered 429, 5', 'hub answered 503, 10', 'hub answered 500, 20'], 'and that is told');
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 429, headers: { 'retry-after': '0' } })) };
   t.match(await failureOf(get('o/m')), /^too_many_requests: /);
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 502 })) };

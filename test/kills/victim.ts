@@ -37,7 +37,7 @@ export class Victim {
       stdio: ['pipe', 'pipe', 'pipe'],
       env: {
         ...process.env, MONOLITH_PORT: '0', MONOLITH_DATA_DIR: data, MONOLITH_API_KEY: 'test-key-0123456789', MONOLITH_HTTP_THREADS: '2', MONOLITH_LOG_LEVEL: 'warn',
-        MONOLITH_ACCOUNTS_SIGNUP: 'open', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_LIMITS_LOOP_MS: 'off', MONOLITH_ENGINE_DRAIN_MS: '500', MONOLITH_HTTP_UNREADY_MS: '0',
+        MONOLITH_ACCOUNTS_SIGNUP: 'open', MONOLITH_LIMITS_RPM: 'off', MONOLITH_LIMITS_TPM: 'off', MONOLITH_LIMITS_LOOP_MS: 'off', MONOLITH_ENGINE_DRAIN_MS: '500', MONOLITH_ENGINE_QUEUE_WAIT_MS: '3600000', MONOLITH_HTTP_UNREADY_MS: '0',
       },
     });
     this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => { this.#log += text; });

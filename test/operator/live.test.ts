@@ -138,3 +138,11 @@ for (const threads of [1, 2]) {
     t.equal(await ended, 0);
   });
 }
+
+t.test('a start in which the first sample is due before there is a server to look at', async (t) => {
+  // The turn of the event loop after the sampler began, instead of a second later: the start waits for the disk more than once.
+  const hasty = 'const real = setInterval; globalThis.setInterval = (work, ms, ...more) => { if (ms === 1000) setImmediate(work, ...more); return real(work, ms, ...more); };';
+  const server = await startScripted({ env: { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(hasty)}` } });
+  await server.stop();
+  t.notMatch(server.log(), /"level":"error"/);
+});

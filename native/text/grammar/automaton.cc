@@ -274,8 +274,9 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       return;
     default: break;
   }
-  if (options_.white_space == WhiteSpace::kFlexible && is_space(byte)) {
-    if (place.lex >= kMostSpaces) return;
+  if (options_.white_space != WhiteSpace::kNone && is_space(byte)) {
+    const bool before_all = place.phase == Phase::kValue && place.frame == 0;
+    if (place.lex >= kMostSpaces || (before_all && options_.white_space == WhiteSpace::kWithin)) return;
     Place same = place;
     ++same.lex;
     put(same);

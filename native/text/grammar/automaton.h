@@ -23,7 +23,8 @@ namespace monolith::grammar {
 using StateId = uint32_t;
 
 enum class PropertyOrder : uint8_t { kSchema, kAny };
-enum class WhiteSpace : uint8_t { kNone, kFlexible };
+// kWithin: in the value, none before it.
+enum class WhiteSpace : uint8_t { kNone, kFlexible, kWithin };
 
 struct AutomatonOptions {
   PropertyOrder order = PropertyOrder::kSchema;

@@ -74,7 +74,7 @@ function formatWeight(format: BoundFormat): number {
 type BoundFormat = Exclude<OutputFormat, { type: 'text' }>;
 
 async function compileFormat(engine: Compile, format: BoundFormat, { whiteSpace }: GrammarSettings, leftOut: string[]): Promise<NativeGrammar> {
-  const options = { ...COMMON, strict: true, whiteSpace: nativeSpace(whiteSpace) };
+  const options = { ...COMMON, strict: true, whiteSpace: nativeSpace(whiteSpace, 'within') };   // an answer begins with its value
   switch (format.type) {
     case 'json_object':
       return taken(await engine.compileGrammar({ ...options, kind: 'json_object' }), 'response_format');
@@ -94,7 +94,7 @@ function compileTool(engine: Compile, { parameters, strict, path }: ToolDefiniti
   const schema = parameters === null ? NO_PARAMETERS : { ...parameters, type: 'object' };
   const { tail, lead, spelling } = syntax;
   const options = {
-    ...COMMON, strict, whiteSpace: nativeSpace(callWhiteSpace), suffix: tail,
+    ...COMMON, strict, whiteSpace: nativeSpace(callWhiteSpace, 'flexible'), suffix: tail,
     ...(lead === undefined ? {} : { lead }), ...(spelling === undefined ? {} : { spelling: spelling(schema) }),
   };
   return schemaGrammar(engine, options, schema, path, leftOut);
@@ -102,7 +102,7 @@ function compileTool(engine: Compile, { parameters, strict, path }: ToolDefiniti
 
 const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;
 
-const nativeSpace = (setting: 'compact' | 'flexible'): GrammarOptions['whiteSpace'] => (setting === 'compact' ? 'none' : 'flexible');
+const nativeSpace = <T extends GrammarOptions['whiteSpace']>(setting: 'compact' | 'flexible', spaced: T): 'none' | T => (setting === 'compact' ? 'none' : spaced);
 
 async function schemaGrammar(engine: Compile, options: Omit<GrammarOptions, 'kind'>, schema: JsonSchema, path: string, leftOut: string[]): Promise<NativeGrammar> {
   const { grammar, problems } = await engine.compileGrammar({ ...options, kind: 'json_schema', schema: JSON.stringify(schema) });

@@ -45,7 +45,7 @@ interface Conversation { caller: Caller; model: ServedModel; instructions: strin
 async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
-  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false });
+  const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer }, { prewarm: false, looksAtModel: true });
   const { model: asked, previousId } = parsed;
   if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');

@@ -28,6 +28,8 @@ export interface ParseContext {
 export interface ParseOptions {
   /** Whether anything is to be generated, whatever the body says of it. */
   prewarm?: boolean;
+  /** Without a model it is for the caller to say what is missing: there a response that is continued gives none. */
+  looksAtModel?: boolean;
 }
 
 /** What the request refers to, found by the caller. */
@@ -112,7 +114,7 @@ export function parseCreate(body: unknown, context: ParseContext, options: Parse
   if (isEmpty && previousId === null && !prewarm) {
     throw apiError('missing_required_parameter', `input ${input === null ? 'is required unless previous_response_id is given' : 'must not be empty'}.`, 'input');
   }
-  if (model === null && previousId === null) throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
+  if (model === null && previousId === null && options.looksAtModel !== true) throw apiError('missing_required_parameter', 'model is required unless previous_response_id is given.', 'model');
   return {
     model, previousId,
     references: items?.ok ? references(items.value) : [],

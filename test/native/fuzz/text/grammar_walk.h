@@ -42,7 +42,7 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
   options.strict = flags & 1;
   options.one_of_as_any_of = flags & 2;
   options.order = flags & 4 ? PropertyOrder::kAny : PropertyOrder::kSchema;
-  options.white_space = flags & 8 ? WhiteSpace::kFlexible : WhiteSpace::kNone;
+  options.white_space = !(flags & 8) ? WhiteSpace::kNone : flags & 64 ? WhiteSpace::kWithin : WhiteSpace::kFlexible;
   if (flags & 16) options.suffix = "\n</call>";
   GrammarLimits limits;
   limits.compile_steps = flags & 32 ? limits.compile_steps : 200'000;

@@ -98,6 +98,24 @@ TEST(grammar_goes_on_with_its_suffix) {
   CHECK(position.ends);
 }
 
+TEST(grammar_white_space_is_none_or_between_tokens_or_there_alone) {
+  GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}}},"required":["a"]})");
+  const auto read_with = [&](WhiteSpace white_space, std::string_view text) {
+    options.white_space = white_space;
+    return read(*compiled(options), text);
+  };
+  const std::string many(20, '\n');
+  for (const WhiteSpace space : {WhiteSpace::kFlexible, WhiteSpace::kWithin}) {
+    for (const char* text : {"{\"a\":[]}", "{ \"a\" :\t[ 1 ,\r\n2 ] }"}) CHECK(read_with(space, text) == Read::kWhole);
+    CHECK(read_with(space, '{' + many + "\"a\":" + many + "[]}") == Read::kWhole);
+    CHECK(read_with(space, '{' + many + ' ') == Read::kNot);
+    CHECK(read_with(space, "{\"a\":[]} ") == Read::kNot);
+  }
+  CHECK(read_with(WhiteSpace::kNone, "{\"a\":[]}") == Read::kWhole && read_with(WhiteSpace::kNone, "{ ") == Read::kNot);
+  CHECK(read_with(WhiteSpace::kFlexible, " \n{\"a\":[]}") == Read::kWhole);
+  CHECK(read_with(WhiteSpace::kWithin, " ") == Read::kNot && read_with(WhiteSpace::kWithin, "\n") == Read::kNot);
+}
+
 // Members between tags, strings as they stand: <p=NAME>VALUE</p> and the suffix.
 GrammarOptions tagged(std::string schema) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, std::move(schema), "</f>");
