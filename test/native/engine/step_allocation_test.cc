@@ -31,6 +31,9 @@ void* counted(std::size_t size, std::size_t alignment = 0) {
 
 }  // namespace
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"   // seen where only one of the two has been inlined
+#endif
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, static_cast<std::size_t>(alignment)); }
