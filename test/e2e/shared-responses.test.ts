@@ -27,7 +27,7 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-const start = (more: string[] = []): Promise<Monolith> => startScripted({ models: [model], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' }, args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '2000', '--engine-drain-ms', '100', '--responses-retention-days', '30', ...more] });
+const start = (more: string[] = []): Promise<Monolith> => startScripted({ models: [model], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' }, args: ['--state', postgres.url, '--counters', redis.url, '--state-timeout-ms', '5000', '--engine-drain-ms', '100', '--responses-retention-days', '30', ...more] });
 const clientOf = ({ url, key }: Pick<Monolith, 'url' | 'key'>): OpenAI => new OpenAI({ baseURL: `${url}/v1`, apiKey: key, maxRetries: 0 });
 const a = await start();
 t.teardown(() => a.stop());
