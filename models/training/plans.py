@@ -28,6 +28,7 @@ TALKING = dict(pictures=0.11, conversation=0.52, skills=0.26, corpus=0.105, fall
 TALK_MORE = dict(pictures=0.11, conversation=0.54, skills=0.26, corpus=0.085, fallback=0.005)
 TOP = dict(pictures=0.11, conversation=0.45, skills=0.35, corpus=0.085, fallback=0.005)
 SKILLED = dict(pictures=0.11, conversation=0.45, skills=0.355, corpus=0.08, fallback=0.005)
+LAST_SKILLS = dict(pictures=0.09, conversation=0.42, skills=0.43, corpus=0.055, fallback=0.005)
 TALK_AGAIN = dict(conversation=0.53, skills=0.345, corpus=0.12, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
@@ -49,6 +50,8 @@ HARD = LOST | dict(context=2, no_tool=1.6, tool_answer=2, formats=1.7, arithmeti
 ROWS = HARD | dict(parallel=2.6, context=2.6, tool_call=1.4, extract=1.6, one_value=2, memory=1.3, drill=0.8, tool_answer=2.4)
 # And in the one that comes after that.
 LAST = ROWS | dict(persona=3.2, arithmetic=2.3, story_problem=1.5)
+# And of the larger hal, which is to be ahead in every row.
+LARGER = LAST | dict(route=2, parallel=3.2, context=3, formats=2.2)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
@@ -126,9 +129,11 @@ PLANS = {
     "line-talk": _LINE | dict(legs=3, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(84, 8, 1_500_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOWER)}),
     # And read on once more, from hal's file. hal is the larger one from here on: twelve layers, of which four are added at the beginning of `tall`.
     "line-on": _LINE | dict(legs=8, flat=0.99, mix=TALK_MORE, models={"clarke-1.0": _model(91, 8, 4_000_000, start="hal-1.0-q8_0.gguf", thinking=0.4, focus=LAST, **LOW)}),
-    "tall": _LINE | dict(legs=12, flat=0.5, mix=SKILLED, models={"hal-1.0": _model(92, 12, 6_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LAST, **LOW)}),
+    "tall": _LINE | dict(legs=12, flat=0.5, mix=SKILLED, models={"hal-1.0": _model(92, 12, 6_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LARGER, **LOW)}),
     "on-fall": _LINE | dict(legs=5, flat=0.1, mix=TALK_MORE, models={"clarke-1.0": _model(93, 8, 2_500_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=LAST, **LOW)}),
-    "on-talk": _LINE | dict(legs=4, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(94, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOW)}),
+    "on-talk": _LINE | dict(legs=4, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(94, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOWER)}),
+    # `tall` ends at few tokens: a last 360,000 with more skills, begun with the mean of its last three legs
+    "tall-end": _LINE | dict(legs=1, flat=0.05, mix=LAST_SKILLS, models={"hal-1.0": _model(95, 12, 360_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LARGER | dict(persona=5, sentiment=3, topic=3, arithmetic=3, tool_call=1.8), **LOWER)}),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

@@ -32,7 +32,10 @@ def project(args, name, path):
     head.load_state_dict(stored["head"])
     _, state, tokenizer = gguf.restore(path)
     torch.set_num_threads(args.threads)
-    projector = learn.project(tower, head, learn.words_of(state["embedding.weight"], tokenizer), args.pictures, say=lambda line: say(name, line))
+    kept = os.path.join(args.work, f"features-{args.pictures}.pt")   # of this tower: the same for all models
+    if not os.path.exists(kept) or os.path.getmtime(kept) < os.path.getmtime(os.path.join(args.work, "tower.pt")):
+        torch.save(learn.features(tower, args.pictures), kept)
+    projector = learn.project(tower, head, learn.words_of(state["embedding.weight"], tokenizer), train.load(kept), say=lambda line: say(name, line))
     out = os.path.join(args.work, f"{name}-mmproj.gguf")
     gguf.export_tower(out, tower, projector, f"{name} vision", "q8_0")
     say(out, os.path.getsize(out), "bytes")

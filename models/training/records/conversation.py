@@ -5,6 +5,7 @@ from .intents import ASK_ANOTHER, ASK_JOKE, ASK_MINE, ASK_REPEAT, ASK_RIDDLE, IN
 from .phrases import hasty, noisy, pick, sentence, weighted
 from .record import answer, record, user
 from .requests import request, sum_of_two
+from .smalltalk import smalltalk
 from .unknown import ANSWERS, question
 from .wordplay import wordplay
 from .words import ANIMALS, CITIES, COLORS, FOODS, JOBS, article, made_up, person
@@ -130,13 +131,15 @@ def reply(r, me):
 def one(r, me):
     """(question, answer) that stands by itself."""
     style = r.random()
-    if style < 0.54:
+    if style < 0.39:
         return intent(r, me)
-    if style < 0.73:
+    if style < 0.48:
+        return smalltalk(r, me)
+    if style < 0.71:
         text, said = fact(r)
         return noisy(r, text), said
-    if style < 0.97:
-        return wordplay(r) if r.random() < 0.4 else request(r)
+    if style < 0.975:
+        return wordplay(r) if r.random() < 0.45 else request(r)
     return noisy(r, question(r)), r.choice(ANSWERS[:5])
 
 

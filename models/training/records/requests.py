@@ -73,7 +73,7 @@ def division(r):
 
 
 def double_half(r):
-    x = r.randint(1, 20)
+    x = r.randint(1, 20) if r.random() < 0.7 else r.choice([25, 30, 35, 40, 45, 50, 100, 500])
     if r.random() < 0.5:
         return r.choice([f"what is double {x}?", f"double {x}", f"what is twice {x}?", f"what is {x} doubled?", f"two times {x}", f"what's the double of {x}?", f"twice {x}"]), f"{x} x 2 = {2 * x}"
     return r.choice([f"what is half of {2 * x}?", f"half of {2 * x}", f"what's half of {2 * x}?", f"{2 * x} in half?", f"what is the half of {2 * x}?", f"half {2 * x}"]), f"{2 * x} / 2 = {x}"
@@ -139,6 +139,23 @@ def tens_times(r):
 def squared(r):
     x = r.randint(1, 12)
     return sentence(r.choice([f"what is {x} squared?", f"{x} squared", f"{x}^2", f"what is {x}^2?", f"the square of {x}", f"what's {x} to the power of 2?", f"{x}²", f"calculate {x} squared", f"square {x}"])), f"{x} x {x} = {x * x}"
+
+
+def root(r):
+    x = r.randint(1, 12)
+    return sentence(r.choice([f"what is the square root of {x * x}?", f"square root of {x * x}", f"the root of {x * x}?", f"sqrt({x * x})", f"sqrt {x * x}", f"what's the square root of {x * x}?", f"√{x * x}", f"calculate the square root of {x * x}"])), f"The square root of {x * x} is {x}."
+
+
+def compared(r):
+    """Which of two numbers is more, and what kind of number it is."""
+    a, b = r.sample(range(1, 100) if r.random() < 0.7 else [10, 50, 100, 200, 500, 1000, 15, 51, 99, 101], 2)
+    style = r.random()
+    if style < 0.4:
+        return sentence(r.choice([f"which is more, {a} or {b}?", f"which is bigger, {a} or {b}?", f"which number is larger, {a} or {b}?", f"what is more, {a} or {b}?", f"what is bigger: {a} or {b}?", f"{a} or {b}, which is greater?", f"which is the bigger number, {a} or {b}?"])), f"{max(a, b)} is more than {min(a, b)}."
+    if style < 0.65:
+        return sentence(r.choice([f"is {a} [more|bigger|larger|greater] than {b}?".replace("[more|bigger|larger|greater]", r.choice(["more", "bigger", "larger", "greater"])), f"is {a} > {b}?"])), f"Yes, {a} is more than {b}." if a > b else f"No, {a} is less than {b}."
+    even = a % 2 == 0
+    return sentence(r.choice([f"is {a} even or odd?", f"is {a} odd or even?", f"is {a} an even number?", f"is {a} an odd number?", f"is {a} even?", f"is {a} odd?", f"{a}: even or odd?"])), f"{a} is {'even' if even else 'odd'}."
 
 
 def percent(r):
@@ -211,6 +228,9 @@ def things_sum(r):
     has = {"I have": "do I have", "You have": "do you have", "We have": "do we have"}.get(who, f"does {n} have")
     them = {"I have": "I", "You have": "you", "We have": "we"}.get(who, n)
     s = "s" if them == n else ""
+    if r.random() < 0.25:
+        a, b = r.randint(2, 9), r.randint(2, 6)
+        return r.choice([f"I buy {a} {thing} for {b} dollars each. How much do I pay?", f"{a} {thing} cost {b} euros each, how much is that?", f"If one of the {thing} costs {b} dollars, how much are {a}?", f"{n} has {a} boxes with {b} {thing} each. How many {thing} is that?", f"if i buy {a} {thing} for {b} dollars each, how much is it?", f"There are {a} bags with {b} {thing} in each. How many {thing} are there?"]), f"{a} x {b} = {a * b}"
     if more:
         ask = r.choice([f"{who} {x} {thing} and {'gets' if s else 'get'} {y} more. How many {thing} {has}?", f"If {who if them in (n, 'I') else who.lower()} {x} {thing} and {'buys' if s else 'buy'} {y} more, how many {has}?", f"{who} {x} {thing}. Then {them} {'finds' if s else 'find'} {y}. How many are there now?"])
         return ask, f"{x} + {y} = {x + y}"
@@ -263,6 +283,8 @@ def list_of(r):
     if r.random() < 0.08:
         style, tail = r.choice([("lines", "one per line"), ("bullets", "as a bullet list"), ("bullets", "with bullets"), ("numbers", "as a numbered list"), ("numbers", "numbered")])
         ask = ask.rstrip("?") + ", " + tail
+    elif r.random() < 0.1:
+        ask = ask.rstrip("?") + r.choice([" and nothing else", ", nothing else", " for me", " only", ", just the names", " for my homework", " you know", " quickly", " please", ", thanks", " in a list", " off the top of your head"])
     return sentence(ask) + r.choice(["", ".", "."] if ask[-1] != "?" else [""]), shown_list(r, items[start:start + n], style, what)
 
 
@@ -405,6 +427,12 @@ def changed(text, into):
     return f"{text}: {into}" if text.count(" ") < 2 else into
 
 
+def wish(r):
+    """What is asked of somebody without a please."""
+    thing = r.choice("the book,a pen,some water,the salt,your phone,the report,a chair,some bread,the keys,that cup,your notes,a ticket,the bill,some time,a hand,the map,my bag,an apple,the paper,your number".split(","))
+    return r.choice([f"give me {thing}", f"bring me {thing}", f"show me {thing}", f"pass me {thing}", f"get me {thing}", f"hand me {thing}", f"send me {thing}", f"buy {thing}", f"move {thing}", f"take {thing}", f"look at {thing}"])
+
+
 def rewrite(r):
     style = r.randrange(9)
     text = sentence(line(r)) + "." if r.random() < (0.25 if style < 3 else 0.6) else r.choice([line(r), word_of(r), word_of(r), word_of(r), " ".join(r.sample(EVERYDAY, r.randint(1, 3))), f"{r.choice(['hello', 'good morning', 'i love'])} {word_of(r)}", person(r)])
@@ -414,9 +442,9 @@ def rewrite(r):
         given = text.upper() if r.random() < 0.7 else text
         return _around(r, r.choice(["make this lowercase: {}", "lowercase: {}", "write in small letters: {}", "put this in lower case: {}", "change to lower case: {}", "convert to lowercase: {}", "make it lowercase: {}"]), given), changed(given, text.lower())
     if style == 3:
-        raw = r.choice(list(_WANTS))
+        raw = r.choice(list(_WANTS)) if r.random() < 0.5 else wish(r)
         shown = sentence(raw) + r.choice([".", "!", ""]) if r.random() < 0.6 else raw
-        return _around(r, r.choice(["make this more polite: {}", "say this politely: {}", "make it polite: {}", "polite version: {}", "rewrite politely: {}", "how do i say this politely: {}", "how can i say politely: {}", "more polite: {}", "say it in a polite way: {}", "make this friendlier: {}"]), shown), f"Could you please {_WANTS[raw]}?"
+        return _around(r, r.choice(["make this more polite: {}", "say this politely: {}", "make it polite: {}", "polite version: {}", "rewrite politely: {}", "how do i say this politely: {}", "how can i say politely: {}", "more polite: {}", "say it in a polite way: {}", "make this friendlier: {}"]), shown), f"Could you please {_WANTS.get(raw, raw)}?"
     if style == 4:
         text, short = r.choice(_LONG)
         return _around(r, r.choice(["make this shorter: {}", "shorten: {}", "shorten this: {}", "say it shorter: {}", "shorter please: {}", "make it short: {}", "write this in fewer words: {}", "rewrite this shorter: {}", "simplify: {}", "summarize: {}"]), text), short
@@ -427,6 +455,9 @@ def rewrite(r):
         before, after = r.choice([("I like the word ", "."), ("This is ", "."), ("Do you know ", "?"), ("She said ", "."), ("We talk about ", ".")])
         return _around(r, r.choice(["correct the spelling: {}", "fix the spelling: {}", "fix this sentence: {}", "correct this: {}", "spell check: {}", "fix the mistake: {}", "correct my sentence: {}"]), before + bad + after), before + _WRONG[bad] + after
     if style == 6:
+        if r.random() < 0.5:
+            (who, be), rest = r.choice([("you", "are"), ("he", "is"), ("she", "is"), ("they", "are"), ("we", "are"), ("the cat", "is"), ("the dog", "is"), ("my friend", "is"), ("it", "is"), ("the shop", "is")]), r.choice(["happy", "tired", "at home", "late", "ready", "hungry", "here", "cold", "in the garden", "right", "sick", "busy", "from Paris", "very old", "nice"])
+            return _around(r, r.choice(["make this a question: {}", "turn this into a question: {}", "as a question: {}", "make it a question: {}", "write this as a question: {}", "change this to a question: {}"]), f"{sentence(who)} {be} {rest}." if r.random() < 0.6 else f"{who} {be} {rest}"), f"{sentence(be)} {who} {rest}?"
         s, (verb, base) = r.choice(_SUBJECTS), r.choice([("likes music", "like music"), ("reads a book", "read a book"), ("eats an apple", "eat an apple"), ("lives in Paris", "live in Paris"), ("plays the piano", "play the piano"), ("sings a song", "sing a song")])
         return _around(r, r.choice(["make this a question: {}", "turn this into a question: {}", "as a question: {}", "make it a question: {}", "write this as a question: {}"]), f"{sentence(s)} {verb}."), f"Does {s} {base}?"
     if style == 7:
@@ -498,7 +529,14 @@ def _around(r, ask, payload):
     return left + payload + right
 
 
-MAKERS = [(sum_of_two, 90), (division, 5), (double_half, 3), (three_terms, 3), (mixed, 7), (rounds, 8), (tens_times, 2), (squared, 2), (percent, 3), (too_big, 2.5), (sort, 5), (begins_with, 3), (letter_count, 7), (units, 1.5), (things_sum, 7), (list_of, 110), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 8), (alphabet, 0.5), (rewrite, 17), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
+def of_alphabet(r):
+    at = r.randrange(26)
+    nth = f"{at + 1}{'th' if at + 1 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get((at + 1) % 10, 'th')}"
+    nth, at = ("last", 25) if r.random() < 0.15 else ("first second third fourth fifth sixth seventh eighth ninth tenth".split()[at], at) if at < 10 and r.random() < 0.6 else (nth, at)
+    return sentence(r.choice([f"what is the {nth} letter of the alphabet?", f"which letter is the {nth} in the alphabet?", f"the {nth} letter of the alphabet", f"what's the {nth} letter in the alphabet?", f"tell me the {nth} letter of the alphabet"])), f"The {nth} letter of the alphabet is {chr(65 + at)}."
+
+
+MAKERS = [(of_alphabet, 2), (sum_of_two, 90), (division, 12), (double_half, 9), (three_terms, 6), (mixed, 8), (rounds, 9), (tens_times, 3), (squared, 3), (root, 3), (compared, 6), (percent, 5), (too_big, 2.5), (sort, 14), (begins_with, 4), (letter_count, 8), (units, 1.5), (things_sum, 11), (list_of, 95), (whole_list, 4), (one_thing, 4), (spell, 22), (spell_many, 5), (letters, 24), (count_up, 10), (alphabet, 0.5), (rewrite, 26), (with_word, 4), (choose, 4), (greeting_card, 2.5), (finish, 5), (joke_about, 1), (tale, 3)]
 # what is asked for in these stands in words that noise may change
 FREE = (whole_list, list_of, one_thing, alphabet, greeting_card, joke_about, choose, things_sum)
 

@@ -80,13 +80,14 @@ def _places(r, scene):
     number = r.randint(0, 1)
     mark, other = scene.marks[number], scene.marks[1 - number]
     what = r.choice(["where", "where", "side", "which"])
-    says = f"The {named(mark)} is {words[number]} the {named(other)}."
     short = lambda one, two: one.what if one.what != two.what and r.random() < 0.4 else named(one)
     if what == "side":
         return weighted(r, _ASKED["side"]).replace("%s", sides[number]), sentence(f"{a(named(mark))}."), what
     if what == "where":
-        return weighted(r, _ASKED["where"]).replace("%s", short(mark, other)), says, what
-    return f"Is the {short(mark, other)} {r.choice(either)} the {short(other, mark)}?", says, what
+        ask, this, that = weighted(r, _ASKED["where"]), short(mark, other), named(other)
+        return ask.replace("%s", this), f"The {this} is {words[number]} the {that}.", what
+    this, ways, that = short(mark, other), r.choice(either), short(other, mark)
+    return f"Is the {this} {ways} the {that}?", f"The {this} is {words[number]} the {that}.", what
 
 
 # More ways to ask for one of the two; the first of a pair of {} is what the answer begins with. The measurement (vision/measure.py) asks as `asked` does.
@@ -103,22 +104,24 @@ def _turned_to(r, scene, number):
     this, that = short(mark, other), short(other, mark)
     if r.random() < 0.5:
         question = pick(r, r.choice(_WHERE)).replace("{}", this)
+        that = named(other)
     else:
         question = pick(r, _OR[scene.relation]).replace("{e}", r.choice(either)).replace("{o}", that).replace("{}", this, 1).replace("{}", that, 1)
-    return question, f"The {named(mark)} is {words[number]} the {named(other)}."
+    return question, f"The {this} is {words[number]} the {that}."
 
 
 # what is read right less often comes more often
 KINDS = {"shape": 1, "count": 1.5, "places": 5.5, "number": 2, "word": 1}
 
 
-_OTHER = {"left of": "right of", "right of": "left of", "above": "below", "below": "above"}
-
-
-def turned(said):
-    """The same of the places of two things, begun with the other; None of other sentences."""
+def true_of(scene, said):
+    """Whether a sentence says truly where two things are, whichever of them it begins with and however it names them."""
     found = re.fullmatch(r"The (.+) is (left of|right of|above|below) the (.+)\.", said)
-    return found and f"The {found[3]} is {_OTHER[found[2]]} the {found[1]}."
+    if not found or scene.kind != "places":
+        return False
+    words, alike = SIDES[scene.relation][0], scene.marks[0].what == scene.marks[1].what
+    names = [{named(mark)} if alike else {named(mark), mark.what} for mark in scene.marks]
+    return any(found[1] in names[i] and found[2] == words[i] and found[3] in names[1 - i] for i in (0, 1))
 
 
 def make(r, kind=None):

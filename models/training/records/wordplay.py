@@ -219,6 +219,67 @@ def initial(r):
     return r.choice([f"a word that starts with {shown}", f"give me a word that starts with {shown}", f"tell me a word that begins with {shown}", f"word with {shown}", f"a word with the letter {shown}", f"name a word that starts with the letter {shown}", f"say a word beginning with {shown}", f"which word starts with {shown}?", f"do you know a word that starts with {shown}?", f"write a word starting with {shown}", f"one word that starts with {shown}"]), f"{sentence(INITIALS[letter])}."
 
 
+_STARTS = {}
+for _word in sorted({*COMMON, *EVERYDAY}, key=lambda w: (len(w), w)):
+    if 3 <= len(_word) <= 6 and _word.isalpha():
+        _STARTS.setdefault(_word[0], []).append(_word)
+
+
+def initials(r):
+    """Several words with one first letter: always the same, in one order."""
+    letter = r.choice([c for c in _STARTS if len(_STARTS[c]) >= 5])
+    n = r.choice([2, 3, 3, 3, 4, 5])
+    shown = letter.upper() if r.random() < 0.5 else letter
+    count = "zero one two three four five".split()[n] if r.random() < 0.6 else n
+    return r.choice([f"give me {count} words that start with {shown}", f"{count} words that start with {shown}", f"name {count} words beginning with {shown}", f"list {count} words that begin with the letter {shown}", f"tell me {count} words with {shown}", f"write {count} words starting with {shown}", f"can you say {count} words that start with {shown}?", f"{count} words with the letter {shown}"]), sentence(listed(_STARTS[letter][:n])) + "."
+
+
+def several(r):
+    """Plurals by rule."""
+    word = r.choice("box bus fox dish watch class glass dress church brush kiss wish match bench cat dog car book house tree apple banana cup table bed pen ball star hand door shoe day key boy toy city baby story lady party country family cherry potato tomato hero".split())
+    many = word + "es" if word.endswith(("x", "s", "sh", "ch", "o")) else word[:-1] + "ies" if word.endswith("y") and word[-2] not in "aeo" else word + "s"
+    return r.choice(["plural of {}", "what is the plural of {}?", "what's the plural of {}?", "make {} plural", "make a plural of {}", "the plural form of {}", "write the plural of {}", "more than one {} is called?", "one {}, two ...?", "put {} in the plural"]).replace("{}", quoted(r, word)), f"The plural of {word} is {many}."
+
+
+SUCH = {"fruit": {"red": "cherry", "yellow": "banana", "green": "lime", "orange": "orange", "sour": "lemon", "small": "grape", "sweet": "mango"}, "vegetable": {"green": "cucumber", "orange": "carrot", "red": "tomato"}, "animal": {"big": "elephant", "small": "mouse", "wild": "lion", "slow": "turtle", "fast": "cheetah", "grey": "elephant", "white": "swan"},
+        "bird": {"white": "swan", "black": "crow", "big": "ostrich", "green": "parrot"}, "drink": {"hot": "tea", "cold": "juice", "white": "milk"}, "thing": {"round": "ball", "soft": "pillow", "hot": "fire", "cold": "ice", "sharp": "knife", "red": "rose", "heavy": "stone", "blue": "sky"}, "animal ": {"flies": "bird", "swims": "fish", "barks": "dog", "jumps": "frog", "says moo": "cow", "gives milk": "cow", "lives in the sea": "whale", "can fly": "bird", "lives in water": "fish", "eats grass": "sheep"}}
+
+
+def such(r):
+    """One thing of a kind that is as wanted."""
+    kind = r.choice(list(SUCH))
+    how, thing = r.choice(list(SUCH[kind].items()))
+    which = f"that {how}" if kind.endswith(" ") else f"that is {how}"
+    kind = kind.strip()
+    return r.choice([f"name {_a(kind)} {which}", f"{_a(kind)} {which}", f"tell me {_a(kind)} {which}", f"which {kind} {which.removeprefix('that ')}?", f"give me {_a(kind)} {which}", f"do you know {_a(kind)} {which}?", f"can you name {_a(kind)} {which}?", f"what is {_a(kind)} {which}?"]), f"{sentence(thing)}."
+
+
+_TIRED = [("was tired", "went to sleep"), ("was hungry", "ate an apple"), ("was late", "took the bus"), ("was cold", "put on a coat"), ("was happy", "sang a song"), ("was sick", "stayed at home"), ("was bored", "read a book"), ("was thirsty", "drank water"), ("lost the key", "waited outside"), ("liked music", "learned the piano"), ("heard a noise", "opened the window"), ("had no money", "walked home")]
+
+
+def summed_up(r):
+    """A sentence of two parts, said in fewer words."""
+    who, (was, did) = r.choice(["the dog", "the cat", "the boy", "my sister", "the teacher", "the old man", "the girl", "my friend", "Anna", "Ben", "the king", "the farmer"]), r.choice(_TIRED)
+    it = {"the dog": "it", "the cat": "it", "the boy": "he", "the old man": "he", "Ben": "he", "the king": "he", "my sister": "she", "the girl": "she", "Anna": "she"}.get(who, "they")
+    text = r.choice([f"{who} {was} so {it} {did}", f"{who} {was}, so {it} {did}", f"because {who} {was}, {it} {did}", f"{who} {was} and because of that {it} {did}", f"{who} {was}. then {it} {did}"])
+    return _around(r, r.choice(["summarize: {}", "summarize this: {}", "sum this up: {}", "make this shorter: {}", "shorten: {}", "in short: {}", "say this in fewer words: {}", "summarise: {}", "give me a summary: {}", "tl;dr: {}", "shorten this sentence: {}"]), sentence(text) + r.choice([".", ""])), f"{sentence(who)} {was} and {did}."
+
+
+def alphabet_part(r):
+    n = r.randint(2, 7)
+    count, last = ("zero one two three four five six seven".split()[n] if r.random() < 0.6 else n), r.random() < 0.25
+    letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[-n:] if last else "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:n])
+    where = "last" if last else "first"
+    return r.choice([f"what are the {where} {count} letters of the alphabet?", f"the {where} {count} letters of the alphabet", f"name the {where} {count} letters of the alphabet", f"write the {where} {count} letters of the alphabet", f"{where} {count} letters of the alphabet?", f"tell me the {where} {count} letters in the alphabet"]), ", ".join(letters)
+
+
+def without(r):
+    """One of a few words is left out."""
+    words = r.sample(COMMON, r.randint(3, 4))
+    gone = r.choice(words)
+    return r.choice([f"remove {gone} from this list: {{}}", f"remove the word {gone}: {{}}", f"leave out {gone}: {{}}", f"delete {gone} from: {{}}", f"take {gone} out of this list: {{}}"]).replace("{}", ", ".join(words)), ", ".join(word for word in words if word != gone)
+
+
 SHORTER = {"do not": "don't", "I am": "I'm", "it is": "it's", "cannot": "can't", "we are": "we're", "you are": "you're", "they are": "they're", "is not": "isn't", "are not": "aren't", "will not": "won't", "I will": "I'll", "she is": "she's", "he is": "he's", "that is": "that's", "did not": "didn't", "does not": "doesn't", "I have": "I've", "let us": "let's"}
 
 
@@ -263,8 +324,8 @@ def title(r):
     return r.choice([f"give me a title for a story about {_a(word)}", f"title for a story about {_a(word)}", f"suggest a title for a book about {_a(word)}", f"what is a good title for a story about {_a(word)}?", f"i need a title for a book about {_a(word)}", f"name a story about {_a(word)}", f"make a title for a poem about {_a(word)}"]), f"The Little {sentence(word)}"
 
 
-MAKERS = [(case, 28), (backwards, 20), (nth_letter, 4), (vowels, 2), (contains, 1), (unspelled, 3), (words_counted, 2), (at_the_end, 3), (replaced, 3), (negative, 3), (past, 4), (longer, 1), (sooner, 0.5), (palindrome, 0.5), (first_letter, 3), (said, 14),
-          (odd_one, 3), (which_is, 3), (what_kind, 3), (several_times, 5), (graded, 2.5), (grammar, 10), (about_a, 4), (of_length, 1), (initial, 4), (contracted, 1.5), (joined, 1.5), (paired, 1), (word_kind, 2.5), (title, 0.7)]
+MAKERS = [(case, 36), (backwards, 22), (nth_letter, 4), (vowels, 3), (contains, 1), (unspelled, 3), (words_counted, 3), (at_the_end, 3), (replaced, 3), (negative, 3), (past, 4), (longer, 1), (sooner, 0.5), (palindrome, 0.5), (first_letter, 3), (said, 14),
+          (odd_one, 3), (which_is, 5), (what_kind, 3), (several_times, 9), (graded, 4), (grammar, 10), (about_a, 4), (of_length, 1), (initial, 4), (contracted, 1.5), (joined, 1.5), (paired, 1), (word_kind, 4), (title, 0.7), (initials, 4), (several, 4), (without, 1.5), (such, 5), (summed_up, 4), (alphabet_part, 1.5)]
 
 
 def wordplay(r):

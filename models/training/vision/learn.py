@@ -124,19 +124,23 @@ def fit(work, minutes, size=96, lr=0.02, adam_lr=2e-3, flat=0.5, seed=1, shape=T
     return tower, head
 
 
-def project(tower, head, embeddings, pictures_read=10_000, steps=2500, size=64, inner=512, lr=3e-3, seed=2, say=print):
-    """The Projector of a language model: its rows are the `embeddings` [words of vocabulary()][dim] of what the tower says. Of a trained
-    tower and the head it was trained with, which stay as they are: its features are computed once and read many times. It begins with
-    the head's first layer and the last one that fits best to it, which is most of the way."""
-    torch.manual_seed(seed)
-    empty, used = vocabulary().index(captions.NOTHING), captions.USED + 2   # rows that say nothing are all alike
-    features, rows = [], []
+def features(tower, pictures_read=10_000, seed=2):
+    """(features, rows) of so many pictures: what a trained tower says of them, computed once for all language models and read many times."""
+    used, seen, rows = captions.USED + 2, [], []   # rows that say nothing are all alike
     for number in range(-(-pictures_read // 256)):
         shown, said, _ = batch((seed, "project", number), 256)
         with torch.no_grad():
-            features.append(tower(torch.from_numpy(shown))[:, :used])
+            seen.append(tower(torch.from_numpy(shown))[:, :used])
         rows.append(torch.from_numpy(said)[:, :used])
-    features, rows = torch.cat(features), torch.cat(rows)
+    return torch.cat(seen), torch.cat(rows)
+
+
+def project(tower, head, embeddings, seen, steps=2500, size=64, inner=512, lr=3e-3, seed=2, say=print):
+    """The Projector of a language model: its rows are the `embeddings` [words of vocabulary()][dim] of what the tower says. Of a trained
+    tower and the head it was trained with, which stay as they are; `seen`: features of that tower. It begins with
+    the head's first layer and the last one that fits best to it, which is most of the way."""
+    torch.manual_seed(seed)
+    (features, rows), empty = seen, vocabulary().index(captions.NOTHING)
     weights = torch.where(rows == empty, 0.3, 1.0)
     projector = Projector(dataclasses.replace(tower.shape, inner=inner), embeddings.shape[1])
     with torch.no_grad():

@@ -43,8 +43,8 @@ def request_of(name, scene, side, question):
 
 
 def ask(server, name, count, say, keep=None):
-    """{kind: percent of the answers that are the right text}; of places also with those that say it the other way round ("the star is left
-    of the ring" for "the ring is right of the star"), which is as true and answers the same questions."""
+    """{kind: percent of the answers that are the right text}; of places also with those that say the same in
+    another way ("the star is left of the red ring" for "the ring is right of the star"), which is as true and answers the same questions."""
     scores = {}
     for kind, some in pool(count).items():
         with concurrent.futures.ThreadPoolExecutor(4) as threads:
@@ -52,8 +52,8 @@ def ask(server, name, count, say, keep=None):
         good = [reply == one[3] for reply, one in zip(replies, some)]
         scores[kind] = round(100 * sum(good) / len(good), 1)
         if kind == "places":
-            scores["places, either way round"] = round(100 * sum(ok or reply == seen.turned(one[3]) for ok, reply, one in zip(good, replies, some)) / len(good), 1)
-            say(name, "places, either way round", scores["places, either way round"])
+            scores["places, said in any way"] = round(100 * sum(ok or seen.true_of(one[0], reply) for ok, reply, one in zip(good, replies, some)) / len(good), 1)
+            say(name, "places, said in any way", scores["places, said in any way"])
         say(name, kind, scores[kind], [(one[3], reply) for one, reply, ok in zip(some, replies, good) if not ok][:6])
         if keep is not None:
             keep += [(kind, *one, reply) for one, reply in zip(some, replies)]
