@@ -96,7 +96,7 @@ async function until(call: () => Promise<unknown>, expected: string | null): Pro
 }
 
 t.test('expired, revoked, rotated out: a 401 each, within 5 seconds of the command beside the server', async (t) => {
-  const brief = keys('create', '--expires', '3s');
+  const brief = keys('create', '--expires', '6s');
   await until(() => chat(brief), null);
   await until(() => chat(brief), '401 api_key_expired');
   t.equal(await code(message(brief)), '401 api_key_expired');

@@ -34,7 +34,7 @@ t.test('the ends of a connection', async (t) => {
     const { key: { id }, secret } = await server.accounts.createKey({ name: 'short' });
     const connection = await open(secret);
     t.equal(resourceOf(await connection.turn({ input: 'A: x' })).status, 'completed');
-    connection.send({ input: 'L: story', max_output_tokens: 300 });
+    connection.send({ input: 'L: story', max_output_tokens: 3_000 });
     await connection.next();
     await server.accounts.revokeKey(id);
     connection.send({ input: 'A: x', stream_id: 'late' });
