@@ -13,7 +13,7 @@ if (built.status !== 0) t.comment(built.stderr);
 t.equal(built.status, 0, 'the native tests build');
 
 const folder = join(packageRoot, 'build', 'native');
-const executables = readdirSync(folder).filter((name) => name.startsWith('tests_')).sort();
+const executables = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isFile() && entry.name.startsWith('tests_')).map(({ name }) => name).sort();   // beside them lie folders of the build's
 t.ok(executables.length >= 6, `one executable per room: ${executables.join(', ')}`);
 for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRoot, timeout: 1_200_000 }, name);
 
