@@ -19,14 +19,16 @@ export function tellCollector(): void {
   if (TAKES_OVER) setFlagsFromString('--memory-reducer-gc-count=0');
 }
 
-/** Everything that can go, at once: some tens of milliseconds. What is left free is given back to the system. */
-export function collectAll(): void {
+/**
+ * Everything that can go, at once: some tens of milliseconds. What is left free is given back to the system. False: nothing was done, as
+ * V8's flags are the process's, and another thread took this one away before it had been of use here.
+ */
+export function collectAll(): boolean {
   setFlagsFromString('--expose-gc');   // for contexts made from here on, which is this one alone
-  try {
-    (runInNewContext('gc') as (how: object) => void)({ type: 'major', execution: 'sync', flavor: 'last-resort' });
-  } finally {
-    setFlagsFromString('--no-expose-gc');
-  }
+  const collect = runInNewContext('globalThis.gc') as ((how: object) => void) | undefined;
+  setFlagsFromString('--no-expose-gc');
+  collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  return collect !== undefined;
 }
 
 /** What a thread has to do. */
@@ -48,7 +50,7 @@ export class HeapRest {
     return TAKES_OVER ? new HeapRest(work) : null;
   }
 
-  constructor(private readonly work: Work, private readonly collect: () => void = collectAll, private readonly now: () => number = () => performance.now()) {
+  constructor(private readonly work: Work, private readonly collect: () => boolean = collectAll, private readonly now: () => number = () => performance.now()) {
     this.#since = now();
     this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
   }
@@ -63,8 +65,7 @@ export class HeapRest {
       return;
     }
     if (this.#collected || this.now() - this.#since < REST_MS) return;
-    this.#collected = true;
-    this.collect();
+    this.#collected = this.collect();   // if not, at the next look
   }
 
   close(): void {

@@ -1,6 +1,7 @@
 // A rolling update: processes of a release on tables that a later one has brought further, where it lets them (docs/processes.md).
 // The later step is made by the test, beside a process under load; then another one starts, which finds tables it does not know.
 import OpenAI from 'openai';
+import pg from 'pg';
 import t from 'tap';
 import { migrate, DATABASE_VERSION } from '../../src/storage/postgres/migrations.js';
 import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';
@@ -8,7 +9,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { startRedis, withoutRedis } from '../support/redis.js';
 import { said, startScripted } from '../support/script-model.js';
-import type { Monolith } from './monolith.js';
+import { eventually, type Monolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -54,4 +55,27 @@ t.test('a step that lets earlier releases go on costs none of their requests, an
   t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
   await other.responses.delete(made.id);
   t.equal(await one.responses.retrieve(made.id).then(() => 'none', ({ status }: { status: number }) => status), 404);
+});
+
+t.test('a step that waits for a table lets through who comes behind it', async (t) => {
+  await postgres.ask(postgres.url, 'CREATE TABLE busy (id integer)');
+  const [holder, asker] = [new pg.Client(postgres.url), new pg.Client({ connectionString: postgres.url, statement_timeout: 20_000 })];
+  for (const client of [holder, asker]) {
+    await client.connect();
+    t.teardown(() => client.end());
+  }
+  await holder.query('BEGIN');
+  await holder.query('INSERT INTO busy VALUES (1)');
+  let made = false;
+  const later = { what: 'later', oldest: 1, statements: [] };
+  const step = migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 2, [...MIGRATIONS, later, { ...later, statements: ['ALTER TABLE busy ADD COLUMN note text'] }]).then(() => { made = true; });
+  const waits = async (): Promise<boolean> => (await asker.query('SELECT FROM pg_locks WHERE NOT granted AND relation = \'busy\'::regclass')).rowCount === 1;
+  for (let round = 0; round < 3; round++) {
+    t.ok(await eventually(waits), 'the step waits for who has the table');
+    await asker.query('SELECT FROM busy');
+  }
+  t.equal(made, false);
+  await holder.query('COMMIT');
+  await step;
+  t.same((await asker.query('SELECT * FROM busy')).rows, [{ id: 1, note: null }]);
 });

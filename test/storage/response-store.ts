@@ -531,11 +531,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
     t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
+    await responses.sweep();   // who read it has let go of it by then: it would erase what is deleted meanwhile, and nobody waits for that
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);
     await Promise.all(deleted);
-    // Tables are counted one after the other, and who has erased the last of them may still be at it.
-    for (const until = Date.now() + 20_000; Date.now() < until && Object.values(await open.rows()).some((count) => count > 0);) await sleep(20);
     t.same(await open.rows(), EMPTY, 'erased from its end to its root');
   });
 }
