@@ -38,7 +38,13 @@
 #define MONOLITH_UNROLL _Pragma("unroll")   // the loop after it, wholly: what keeps arrays in registers
 #define MONOLITH_ROLLED _Pragma("unroll 1")   // not at all: where registers are few
 #else
+// Host code of a build for a GPU sees the types alone: there the emulator, which belongs to the tests, is not on the path.
+#if __has_include("emulator/emulator.h")
 #include "emulator/emulator.h"
+#define MONOLITH_EMULATED
+#else
+#include "base/half.h"
+#endif
 #define MONOLITH_DEVICE inline
 #define MONOLITH_HOST_DEVICE inline
 #define MONOLITH_UNROLL
@@ -164,7 +170,7 @@ __device__ __forceinline__ uint32_t choose_bytes(uint32_t low, uint32_t high, ui
   return __byte_perm(low, high, selector);
 }
 
-#else
+#elif defined(MONOLITH_EMULATED)
 
 enum class Source : uint8_t { kComputed, kConstant };
 inline void check_source(Source source) {
@@ -206,6 +212,7 @@ inline uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
 }
 
 #endif
+#if defined(__CUDACC__) || defined(MONOLITH_EMULATED)
 
 // How a kernel begins that reads nothing before its inputs.
 MONOLITH_DEVICE void start_after_inputs() {
@@ -233,5 +240,7 @@ MONOLITH_DEVICE uint32_t pack_halves(float low, float high) {
 MONOLITH_DEVICE uint32_t pack_bfloat16s(float low, float high) {
   return uint32_t{float_to_bfloat16(low)} | uint32_t{float_to_bfloat16(high)} << 16;
 }
+
+#endif
 
 }  // namespace monolith::cuda
