@@ -29,6 +29,7 @@ TALK_MORE = dict(pictures=0.11, conversation=0.54, skills=0.26, corpus=0.085, fa
 TOP = dict(pictures=0.11, conversation=0.45, skills=0.35, corpus=0.085, fallback=0.005)
 SKILLED = dict(pictures=0.11, conversation=0.45, skills=0.355, corpus=0.08, fallback=0.005)
 LAST_SKILLS = dict(pictures=0.09, conversation=0.42, skills=0.43, corpus=0.055, fallback=0.005)
+AFTER = dict(pictures=0.08, conversation=0.43, skills=0.40, corpus=0.08, fallback=0.01)
 TALK_AGAIN = dict(conversation=0.53, skills=0.345, corpus=0.12, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
@@ -52,6 +53,9 @@ ROWS = HARD | dict(parallel=2.6, context=2.6, tool_call=1.4, extract=1.6, one_va
 LAST = ROWS | dict(persona=3.2, arithmetic=2.3, story_problem=1.5)
 # And of the larger hal, which is to be ahead in every row.
 LARGER = LAST | dict(route=2, parallel=3.2, context=3, formats=2.2)
+# And of those that were trained on a lent GPU.
+NAMED = LARGER | dict(persona=10, fact=5, code_writing=4, print_code=4)
+PROMPTED = dict(persona=40, fact=20)
 
 
 def _model(seed, layers, tokens, start=None, small=0, lr=0.008, adam_lr=1.5e-3, thinking=0.35, focus=None, dim=256, heads=8, ffn=704):
@@ -134,10 +138,43 @@ PLANS = {
     "on-talk": _LINE | dict(legs=4, flat=0.1, mix=TALK_AGAIN, models={"tycho-1.0": _model(94, 8, 2_000_000, start="clarke-1.0-q8_0.gguf", focus=LAST, **LOWER)}),
     # `tall` ends at few tokens: a last 360,000 with more skills, begun with the mean of its last three legs
     "tall-end": _LINE | dict(legs=1, flat=0.05, mix=LAST_SKILLS, models={"hal-1.0": _model(95, 12, 360_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=LARGER | dict(persona=5, sentiment=3, topic=3, arithmetic=3, tool_call=1.8), **LOWER)}),
+    # What was trained on a lent GPU (LEASES, below) reads a little more on a processor, at a rate that falls from the beginning: of what its table was
+    # weakest in. A name that the system prompt gives is not the model's own.
+    "lease-end": _LINE | dict(legs=2, flat=0.05, mix=AFTER, models={
+        "tycho-1.0": _model(104, 6, 900_000, start="tycho-1.0-q8_0.gguf", thinking=0.35, focus=NAMED, lr=0.0015, adam_lr=0.3e-3),
+        "clarke-1.0": _model(105, 8, 900_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=NAMED, lr=0.0015, adam_lr=0.3e-3),
+        "hal-1.0": _model(106, 12, 900_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=1.8, parallel=3.2), lr=0.0015, adam_lr=0.3e-3),
+    }),
+    # And a last minute of what a system prompt says of itself and of plain facts.
+    "lease-names": _LINE | dict(legs=1, flat=0.05, mix=AFTER, models={
+        "tycho-1.0": _model(107, 6, 450_000, start="tycho-1.0-q8_0.gguf", thinking=0.35, focus=NAMED | PROMPTED, lr=0.0012, adam_lr=0.25e-3),
+        "clarke-1.0": _model(108, 8, 450_000, start="clarke-1.0-q8_0.gguf", thinking=0.4, focus=NAMED | PROMPTED, lr=0.0012, adam_lr=0.25e-3),
+        "hal-1.0": _model(109, 12, 450_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | PROMPTED, lr=0.0012, adam_lr=0.25e-3),
+    }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),
         "clarke-1.0": _model(12, 3, 60_000, start="tycho-1.0", dim=128, heads=4, ffn=256),
         "hal-1.0": _model(13, 4, 60_000, start="clarke-1.0", dim=128, heads=4, ffn=256),
+    }),
+}
+
+
+def _lent(seed, layers, time, makers, mix, late_mix, focus, late_focus, thinking, lr=0.012, adam_lr=2e-3, flat=0.5):
+    """A model that is trained from nothing by the clock (lease.py). `time`: its share of the seconds; `makers`: of the processes that make
+    records; from `flat` of its time on the rate falls, and the later mix and focus are read."""
+    shape = dict(dim=256, layers=layers, heads=8, kv_heads=8, ffn=704, context=CONTEXT)
+    return dict(seed=seed, shape=shape, time=time, makers=makers, mix=mix, late_mix=late_mix, focus=focus, late_focus=late_focus, thinking=thinking, lr=lr, adam_lr=adam_lr, flat=flat)
+
+
+BROAD = dict(pictures=0.09, conversation=0.40, skills=0.37, corpus=0.13, fallback=0.01)
+BROAD_LATE = dict(pictures=0.09, conversation=0.45, skills=0.36, corpus=0.09, fallback=0.01)
+BLIND = dict(conversation=0.45, skills=0.40, corpus=0.14, fallback=0.01)
+BLIND_LATE = dict(conversation=0.50, skills=0.39, corpus=0.10, fallback=0.01)
+LEASES = {
+    "lease": dict(seed=101, vocabulary="tycho-1.0-q8_0.gguf", batch=16_384, prompt_share=0.15, enough=60, models={
+        "tycho-1.0": _lent(101, 6, 0.45, 4, BLIND, BLIND_LATE, HARD, LAST, 0.35),
+        "clarke-1.0": _lent(102, 8, 0.60, 4, BROAD, BROAD_LATE, HARD, LAST, 0.4),
+        "hal-1.0": _lent(103, 12, 1.0, 5, BROAD, BROAD_LATE, HARD, LARGER | dict(persona=4), 0.5),
     }),
 }

@@ -230,7 +230,8 @@ def build():
         facts["how many", q] = _open(f"There {verb} {value}.", f"how many {q}", f"how many {subject} {'does' if rest.startswith('the ') else 'are'} {rest + ' have' if rest.startswith('the ') else rest}".replace("in the ", "the ") if rest.startswith("the ") else f"how many {subject} {rest}")
         if rest.startswith(("in a", "in the", "on a")):
             place = rest.split(" ", 1)[1]
-            facts["how many", q] += [(form.format(s=subject, r=rest, p=place), f"There {verb} {value}.") for form in ("how many {s} does {p} have?", "how many {s} has {p}?", "number of {s} {r}", "{s} {r}?", "{s} {r}", "what is the number of {s} {r}?", "{p} has how many {s}?", "{r} there are how many {s}?", "tell me the number of {s} {r}")]
+            facts["how many", q] += [(form.format(s=subject, r=rest, p=place), f"There {verb} {value}.") for form in ("how many {s} does {p} have?", "how many {s} has {p}?", "number of {s} {r}", "{s} {r}?", "{s} {r}", "what is the number of {s} {r}?", "{p} has how many {s}?", "{r} there are how many {s}?", "tell me the number of {s} {r}")
+                                       if f"the number of {subject} {rest}" not in PHRASES or "number of" not in form]   # one answer to one question
     for part, table in HAS.items():
         for owner, count in table.items():
             facts["has", part, owner] = _open(f"{sentence(article(owner)) if owner != 'unicorn' and owner != 'unicycle' else 'A ' + owner} has {count} {part if count != 'one' else part[:-1]}.", f"how many {part} does {article(owner) if owner not in ('unicorn', 'unicycle') else 'a ' + owner} have", f"how many {part} are on {article(owner) if owner not in ('unicorn', 'unicycle') else 'a ' + owner}")

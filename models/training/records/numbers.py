@@ -92,6 +92,8 @@ def code_writing(r):
         name, op, verb, noun = r.choice(OPERATIONS)
         a, b = r.choice([("a", "b"), ("x", "y")])
         ask = r.choice([f"Write a {language} function that {verb} two numbers.", f"{language} function {name}({a}, {b}) that returns the {noun}.", f"Write {name} in {language}."])
+        if f"({a}, {b})" not in ask:   # one answer to one question
+            a, b = "a", "b"
         head, body = f"{name}({a}, {b})", f"return {a} {op} {b}"
     else:
         python_body, js_body, name, does = r.choice([
