@@ -65,6 +65,11 @@ __device__ __forceinline__ Words2 load_near2(Near at, int offset) {
                : "=r"(v.x), "=r"(v.y) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
   return v;
 }
+__device__ __forceinline__ uint32_t load_near1(Near at, int offset) {
+  uint32_t v;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
+  return v;
+}
 // The same address, of which the compiler knows nothing any more: constant offsets from it stay in the instructions,
 // where otherwise each sum would be kept in registers through a loop.
 __device__ __forceinline__ Near hidden(Near at) {
@@ -118,6 +123,7 @@ inline Words2 load_far_if(const Words2* from, bool wanted) {
 using Near = const unsigned char*;
 inline Near near_address(const void* at) { return static_cast<Near>(at); }
 inline Words4 load_near4(Near at, int offset) { return *reinterpret_cast<const Words4*>(at + offset); }
+inline uint32_t load_near1(Near at, int offset) { return *reinterpret_cast<const uint32_t*>(at + offset); }
 inline Words2 load_near2(Near at, int offset) { return *reinterpret_cast<const Words2*>(at + offset); }
 template <typename T>
 const T* hidden(const T* at) {

@@ -2,47 +2,10 @@
 #pragma once
 
 #include "backend/cuda/device/launch.h"
+#include "backend/cuda/quant/stream-inl.h"
 #include "backend/cuda/quant/tiles-inl.h"
 
 namespace monolith::cuda::quant {
-
-// The target that a block of rows belongs to.
-MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
-  int i = 0;
-  while (i + 1 < product.n_targets && block >= product.targets[i + 1].first_block) ++i;
-  return product.targets[i];
-}
-
-// A block's columns: from `first` (a multiple of 8) to `end`, and whose matrix they multiply.
-struct Columns {
-  int first, end, expert;
-};
-// Those of tile `tile` of `width` columns; none past the last.
-MONOLITH_DEVICE Columns columns_of(const QuantProduct& product, unsigned tile, int width) {
-  if (!product.tiles) return {static_cast<int>(tile) * width, product.n_columns, 0};
-  if (static_cast<int>(tile) >= product.most_tiles) return {0, 0, 0};
-  const ColumnTile own = product.tiles[tile];
-  return {own.first, own.first + own.count, own.expert};
-}
-
-MONOLITH_DEVICE void put_output(const QuantTarget& target, int expert, int64_t row, int column, float value) {
-  float* const to = target.out + column * target.out_stride + row;
-  if (target.bias) value += target.bias[expert * target.rows + row];
-  *to = target.add_to_out ? *to + value : value;
-}
-
-// Steps from a chunk on that are within the matrix: a step past the end is left out. The branch also keeps the compiler
-// from loading all of a chunk's inputs at its beginning, for which there are no registers.
-MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
-  return static_cast<int>(layout.cols / 32) - chunk * (kChunk / 32);
-}
-
-// Where a target's tile lies; the last one for those past the end, whose results nobody takes.
-MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const QuantTarget& target, int expert,
-                                             int64_t tile) {
-  const int64_t last = (target.rows - 1) / kTileRows, before = expert * (target.rows / kTileRows);
-  return target.data + (before + (tile < last ? tile : last)) * product.layout.tile_bytes;
-}
 
 // --- few columns -----------------------------------------------------------------------------------------------
 
@@ -51,6 +14,7 @@ constexpr int kFewThreads = kSegments * kWarp;
 // Inputs straight from device memory, of one chunk; anything for columns that there are none of.
 template <int nt>
 struct FarInputs {
+  static constexpr bool kOneColumn = false;
   const Words2* codes_at[nt];     // of the lane in the chunk's first block
   const Words4* columns_at[nt];
   int n_columns;                  // from the first group's first on
@@ -213,6 +177,7 @@ struct ManyShared {
 
 template <QuantShape S>
 struct NearInputs {
+  static constexpr bool kOneColumn = false;
   Near codes_at, columns_at;   // of the lane in the first block
   MONOLITH_DEVICE explicit NearInputs(const NearBlock<S>* blocks)
       : codes_at(hidden(near_address(reinterpret_cast<const Words2*>(blocks) + lane_id()))),
@@ -340,7 +305,8 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
 
 template <QuantShape S, Numbers N>
 void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
-  const QuantTileSize size = tile_size(kernel);
+  QuantTileSize size = tile_size(kernel);
+  if (kernel == QuantKernel::kStream && product.stream.columns > size.columns) size.columns = product.stream.columns;
   const QuantTarget& last = product.targets[product.n_targets - 1];
   const auto row_blocks = static_cast<unsigned>(last.first_block + (last.rows + size.rows - 1) / size.rows);
   const int tiles = product.tiles ? product.most_tiles : (product.n_columns + size.columns - 1) / size.columns;
@@ -349,6 +315,7 @@ void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel k
   constexpr int depth = form_of(S).low_bits == 8 ? 1 : 2;
   constexpr int some_depth = S == QuantShape::kS4 ? 2 : 1;
   const dim3 grid{row_blocks, column_tiles, 1};
+  if (kernel == QuantKernel::kStream) return launch_stream<S, N>(runtime, product, row_blocks, column_tiles);
   if (kernel == QuantKernel::kFew)
     return launch(runtime, few_kernel<S, N, 1, 1, depth>, grid, kFewThreads, sizeof(FewShared<1, 1>), product);
   if (kernel == QuantKernel::kSome)

@@ -30,6 +30,37 @@ QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors) {
   return n_columns <= 4 * size.columns && 2 * blocks < multiprocessors ? QuantKernel::kSome : QuantKernel::kMany;
 }
 
+size_t stream_shared_bytes(const QuantLayout& layout, const StreamPlan& plan) {
+  const int sums = plan.groups * 2 * plan.columns * kStreamSumBytes;
+  const int rings = plan.groups * kSegments * plan.stages * stream_stage_bytes(layout);
+  const int inputs = layout.n_chunks * 4 * stream_step_bytes(layout.shape, plan.columns);
+  return static_cast<size_t>(kStreamBarrierBytes + sums + rings + inputs);
+}
+
+std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, int n_columns,
+                                      const DeviceProperties& device, bool any) {
+  if (device.major != 9 || device.minor != 0) return {};
+  int columns = 1;
+  while (columns < n_columns && columns < 16) columns *= 2;
+  const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
+  const bool little = tiles <= 2 * device.multiprocessors;
+  if (!any && (n_columns > 16 || (n_columns > 4 && little && layout.n_chunks < 64))) return {};
+  // A second block, the next kernel's, has room beside up to half of the memory: its first weights then come early.
+  const size_t half = (device.shared_bytes + 1024) / 2 - 1024;
+  struct Size {
+    int groups, stages;
+  };
+  // Inputs of 16 columns that are too long go as two tiles of 8.
+  for (; columns > 0; columns = columns == 16 ? 8 : 0)
+    for (const size_t most : {half, device.shared_bytes})
+      for (const auto [groups, stages] : {Size{2, 3}, Size{2, 2}, Size{1, 4}, Size{1, 3}, Size{1, 2}}) {
+        if (most == half && groups == 1 && !little) continue;
+        const StreamPlan plan{columns, groups, stages};
+        if (stream_shared_bytes(layout, plan) <= most) return plan;
+      }
+  return {};
+}
+
 void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<const MatmulTarget> targets,
                   std::span<const QuantWeight> weights, const float* x, int n_rows, std::optional<QuantKernel> only,
                   const ColumnGroups* groups, bool converted) {
@@ -47,7 +78,13 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
     if (std::any_of(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(first), same)) continue;
     int64_t rows = 0;
     for (const QuantWeight& weight : weights) rows += same(weight) ? weight.layout.rows : 0;
-    const QuantKernel kernel = only.value_or(quant_kernel_for(rows, columns, runtime.device().multiprocessors));
+    QuantKernel kernel = only.value_or(quant_kernel_for(rows, columns, runtime.device().multiprocessors));
+    const bool asked = only == QuantKernel::kStream;
+    if (asked || (!only && !groups)) {
+      const auto plan = plan_stream(weights[first].layout, rows, groups ? 8 : columns, runtime.device(), asked);
+      kernel = plan ? QuantKernel::kStream : asked ? QuantKernel::kFew : kernel;
+      if (plan) product.stream = *plan;
+    }
     if (groups) {
       const int width = tile_size(kernel).columns;
       cut_tiles(runtime, *groups, width);

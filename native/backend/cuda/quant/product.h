@@ -25,6 +25,31 @@ struct QuantTarget {
   bool add_to_out;
 };
 
+// How kStream is launched (quant/stream-inl.h).
+struct StreamPlan {
+  int32_t columns;   // of a tile: 1, 2, 4, 8 or 16
+  int32_t groups;    // of warps in a block, each with rows of its own
+  int32_t stages;    // of each warp's ring
+};
+inline constexpr int kMostStreamGroups = 2, kMostStreamStages = 4;
+inline constexpr int kStreamBarrierBytes = (kMostStreamGroups * 4 + kMostStreamGroups * kSegments * kMostStreamStages) * 8;
+inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;   // of a column, in one buffer
+
+// A stage is two chunks, which numbers may share.
+MONOLITH_HOST_DEVICE int stream_stage_bytes(const QuantLayout& layout) {
+  return (2 * layout.code_bytes + 2 / layout.number_chunks * layout.number_bytes + 127) / 128 * 128;
+}
+// Of a step's inputs what so many columns need: codes, scales and sums, sums of halves.
+constexpr int stream_step_bytes(QuantShape shape, int columns) {
+  const bool halves = form_of(shape).minima && form_of(shape).step == 16;
+  return 32 * columns + (columns + 1) / 2 * (halves ? 32 : 16);
+}
+size_t stream_shared_bytes(const QuantLayout& layout, const StreamPlan& plan);
+// The plan for matrices of this layout and `rows` rows in all; none where kStream cannot, or where another kernel is
+// faster. `any`: also there (tests, measurements).
+std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, int n_columns,
+                                      const DeviceProperties& device, bool any = false);
+
 // One launch: several matrices of one type and one number of columns with one input. Passed to kernels by value.
 struct QuantProduct {
   QuantLayout layout;      // of all; its rows are none's
@@ -35,6 +60,7 @@ struct QuantProduct {
   // Of experts (grouped.h), whose matrices follow one another in each target; its rows are those of one. Null: none.
   const ColumnTile* tiles;
   int32_t most_tiles;
+  StreamPlan stream;       // of kStream
   // Four times the same: see quant/tiles-inl.h.
   uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
   uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
@@ -42,15 +68,16 @@ struct QuantProduct {
 
 // kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the
 // memory's speed. kMany: 128 rows and 64 columns, each warp 32 rows and all of K, inputs through shared memory.
-enum class QuantKernel : uint8_t { kFew, kSome, kMany };
+// kStream: on Hopper in place of kFew and kSome, blocks that stay and rings of weights (plan_stream()).
+enum class QuantKernel : uint8_t { kFew, kSome, kMany, kStream };
 struct QuantTileSize {
   int rows, columns;
 };
 constexpr QuantTileSize tile_size(QuantKernel kernel) {
-  if (kernel == QuantKernel::kFew) return {16, 8};
+  if (kernel == QuantKernel::kFew || kernel == QuantKernel::kStream) return {16, 8};
   return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
-// For `rows` of weights in the launch, on a device of so many multiprocessors; with experts the columns that one has.
+// Where plan_stream() has none: for `rows` of weights in the launch, on a device of so many multiprocessors; with experts the columns that one has.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 
 // Products of one input with several quantized matrices of `x_cols` columns: Backend::matmul. `weights[i]` is

@@ -38,6 +38,21 @@ struct TileCodes {
       high.y = bits.y;
     }
   }
+  // All of a chunk that lies in shared memory.
+  MONOLITH_DEVICE void load_near(Near chunk, int high_bits) {
+    const Near from = chunk + lane_id() * 16;
+    MONOLITH_UNROLL
+    for (int i = 0; i < kPieces; ++i) low[i] = load_near4(from, i * 512);
+    if (form.high_bits == 2) high = load_near4(from, kPieces * 512);
+    if (form.high_bits == 1) {
+      high.x = high.y = 0;
+      if (high_bits > 0) {
+        const Words2 bits = load_near2(chunk + lane_id() * 8, kPieces * 512);
+        high.x = bits.x;
+        high.y = bits.y;
+      }
+    }
+  }
 };
 
 // Four levels, by the low 16 bits' codes.
@@ -186,6 +201,58 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
   return n;
 }
 
+// The same of chunk `half` of a pair whose numbers lie in shared memory.
+template <QuantShape S, Numbers N>
+MONOLITH_DEVICE TileNumbers load_near_numbers(Near numbers, int half) {
+  TileNumbers n{};
+  const int g = lane_id() / 4;
+  const auto put = [&](const Words4& words, int from) {
+    n.of_row[0][from] = words.x;
+    n.of_row[0][from + 1] = words.y;
+    n.of_row[1][from] = words.z;
+    n.of_row[1][from + 1] = words.w;
+  };
+  const auto put_halves = [&](uint32_t halves) {
+    n.of_row[0][2] = halves & 0xffffu;
+    n.of_row[1][2] = halves >> 16;
+  };
+  if constexpr (N == Numbers::kScale16) {
+    put(load_near4(numbers + g * 16, half * 128), 0);
+  } else if constexpr (form_of(S).step == 16) {
+    put(load_near4(numbers + g * 16, half * 128), 0);
+    if constexpr (N == Numbers::kNibbles) {
+      const Words2 halves = load_near2(numbers + g * 8, 256);
+      n.of_row[0][2] = halves.x;
+      n.of_row[1][2] = halves.y;
+    } else {
+      put_halves(load_near1(numbers + g * 4, 256));
+    }
+  } else if constexpr (N == Numbers::kSix) {
+    MONOLITH_UNROLL
+    for (int r = 0; r < 2; ++r) {
+      const Words4 block = load_near4(numbers + g * 32, r * 16);
+      n.of_row[r][0] = block.x;
+      n.of_row[r][1] = block.y;
+      n.of_row[r][2] = block.z;
+      n.of_row[r][3] = block.w;
+    }
+  } else if constexpr (N == Numbers::kPower) {
+    const Words2 powers = load_near2(numbers + g * 8, half * 64);
+    n.of_row[0][0] = powers.x;
+    n.of_row[1][0] = powers.y;
+  } else if constexpr (N == Numbers::kSigned32) {
+    const Words2 scales = load_near2(numbers + g * 8, half * 64);
+    n.of_row[0][0] = scales.x;
+    n.of_row[1][0] = scales.y;
+    put_halves(load_near1(numbers + g * 4, 128));
+  } else {
+    constexpr int kBytes = N == Numbers::kHalfMin ? 256 : 128;
+    put(load_near4(numbers + g * 16, half * kBytes), 0);
+    if constexpr (N == Numbers::kHalfMin) put(load_near4(numbers + g * 16, half * kBytes + 128), 2);
+  }
+  return n;
+}
+
 MONOLITH_DEVICE float half_of(uint32_t word, int i) {
   return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
 }
@@ -273,7 +340,8 @@ MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half
 // --- products --------------------------------------------------------------------------------------------------
 
 // acc += what step j of `mt` tiles and `nt` groups of 8 columns gives. `inputs` has for each group codes(j, n), and
-// of the lane's two columns scales and sums in columns(j, n), sums of both halves in half_sums(j, n).
+// of the lane's two columns scales and sums in columns(j, n), sums of both halves in half_sums(j, n);
+// kOneColumn: only column 0 is wanted.
 template <QuantShape S, Numbers N, int mt, int nt, typename Inputs>
 MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<S> (&codes)[mt],
                               const ReadyNumbers (&numbers)[mt], const Inputs& inputs, const Constants& constants,
@@ -311,7 +379,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
           mma_s8_k16(d, a[m][2 * half], a[m][2 * half + 1], half == 0 ? b.x : b.y, constants.start);
         }
         MONOLITH_UNROLL
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 4; i += Inputs::kOneColumn ? 2 : 1) {
           const Step& of = steps[m][half][i / 2];
           const float product = fmaf(as_float(static_cast<uint32_t>(d[i])), of.step, of.magic);
           acc[m][n][i] = fmaf(product, scale[i % 2], acc[m][n][i]);
@@ -320,6 +388,46 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
       }
     }
   }
+}
+
+// --- which tiles and columns --------------------------------------------------------------------------------------
+
+// The target that a block of rows belongs to.
+MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
+  int i = 0;
+  while (i + 1 < product.n_targets && block >= product.targets[i + 1].first_block) ++i;
+  return product.targets[i];
+}
+
+// A block's columns: from `first` (a multiple of 8) to `end`, and whose matrix they multiply.
+struct Columns {
+  int first, end, expert;
+};
+// Those of tile `tile` of `width` columns; none past the last.
+MONOLITH_DEVICE Columns columns_of(const QuantProduct& product, unsigned tile, int width) {
+  if (!product.tiles) return {static_cast<int>(tile) * width, product.n_columns, 0};
+  if (static_cast<int>(tile) >= product.most_tiles) return {0, 0, 0};
+  const ColumnTile own = product.tiles[tile];
+  return {own.first, own.first + own.count, own.expert};
+}
+
+MONOLITH_DEVICE void put_output(const QuantTarget& target, int expert, int64_t row, int column, float value) {
+  float* const to = target.out + column * target.out_stride + row;
+  if (target.bias) value += target.bias[expert * target.rows + row];
+  *to = target.add_to_out ? *to + value : value;
+}
+
+// Steps from a chunk on that are within the matrix: a step past the end is left out. The branch also keeps the compiler
+// from loading all of a chunk's inputs at its beginning, for which there are no registers.
+MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
+  return static_cast<int>(layout.cols / 32) - chunk * (kChunk / 32);
+}
+
+// Where a target's tile lies; the last one for those past the end, whose results nobody takes.
+MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const QuantTarget& target, int expert,
+                                             int64_t tile) {
+  const int64_t last = (target.rows - 1) / kTileRows, before = expert * (target.rows / kTileRows);
+  return target.data + (before + (tile < last ? tile : last)) * product.layout.tile_bytes;
 }
 
 }  // namespace monolith::cuda::quant

@@ -25,7 +25,7 @@ using namespace monolith::cuda;
 namespace {
 
 using enum QuantKernel;
-constexpr QuantKernel kKernels[] = {kSome, kFew, kMany};
+constexpr QuantKernel kKernels[] = {kSome, kFew, kMany, kStream};
 
 std::unique_ptr<Runtime> runtime() {
   auto opened = Runtime::open(0);
@@ -484,4 +484,33 @@ TEST(quantized_kernels_by_size) {
   CHECK(quant_kernel_for(28672, 64, kH200) == kMany);
   CHECK(quant_kernel_for(4096, 256, kH200) == kMany);
   CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
+}
+
+// Blocks that stay: on Hopper, where inputs fit into shared memory; beside the next kernel's block where that is possible.
+TEST(quantized_streams_by_size) {
+  DeviceProperties hopper;
+  hopper.major = 9;
+  hopper.multiprocessors = 132;
+  hopper.shared_bytes = 227 << 10;
+  const auto plan = [&](TensorType type, int64_t rows, int64_t cols, int columns) {
+    const QuantLayout layout = quant_layout(type, rows, cols);
+    const auto found = plan_stream(layout, rows, columns, hopper);
+    if (found) CHECK(stream_shared_bytes(layout, *found) <= hopper.shared_bytes);
+    return found;
+  };
+  const QuantLayout layout = quant_layout(TensorType::kQ4_K, 14336, 4096);
+  const auto one = plan(TensorType::kQ4_K, 14336, 4096, 1);
+  REQUIRE(one.has_value());
+  CHECK_EQ(one->columns, 1);
+  CHECK_EQ(one->groups, 2);
+  CHECK(2 * (stream_shared_bytes(layout, *one) + 1024) <= 228 << 10);
+  CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 3)->columns, 4);
+  CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 16)->columns, 16);
+  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);     // 16 have no room
+  CHECK(!plan(TensorType::kQ4_K, 4096, 4096, 8));                      // too little work for so many inputs
+  CHECK(!plan(TensorType::kQ4_K, 14336, 4096, 17));
+  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));                    // no room at all
+  DeviceProperties ampere = hopper;
+  ampere.major = 8;
+  CHECK(!plan_stream(layout, 14336, 1, ampere));
 }
