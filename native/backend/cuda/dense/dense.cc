@@ -102,9 +102,9 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   DensePlan plan{device.wgmma ? DenseKernel::kWgmma : DenseKernel::kTiles, 128, 128, false};
   if (device.wgmma) {
     if (columns > 64) return plan_wide(device, shape);
-    plan.tile_columns = columns <= 8 ? 8 : columns <= 32 ? 32 : 64;
-    // Each tile of rows reads the inputs once more. Up to 8 columns these are little beside the weights.
-    plan.tile_rows = plan.tile_columns <= 8 ? 64 : 128;
+    plan.tile_columns = columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : 64;
+    // Tiles of 64 rows: twice as many blocks with weights under way count for more than inputs read once more.
+    plan.tile_rows = 64;
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;
   }

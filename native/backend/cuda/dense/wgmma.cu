@@ -1,9 +1,9 @@
-// Products on Hopper: a producer fills a ring of stages in shared memory with bulk copies, 64 k each of weights and
+// Products on Hopper: producers fill a ring of stages in shared memory with bulk copies, 64 k each of weights and
 // activations; every group of four warps takes its 64 rows of weights from there to registers and multiplies them with
-// all columns of the tile (wgmma). Few columns are the same kernel with a narrow tile: what then counts is that 64 to
-// 90 KB of weights are always under way to each block, with two blocks on a multiprocessor. From 9 columns on, tiles
-// are of 128 rows: inputs then cost half as much of what the L2 cache can give as with 64, beside the weights'
-// 4.3 TB/s 2.1 TB/s at 64 columns and not 4.3.
+// all columns of the tile (wgmma). Several warps copy, each its tiles of a stage: one alone cannot ask for as much as the
+// memory and the multiplying warps could take. Few columns are the same kernel with a narrow tile of 64 rows: what then
+// counts is that 64 to 90 KB of weights are always under way to each block, with two blocks on a multiprocessor, and that
+// there are blocks for all of them.
 //
 // Many columns: the tensor cores shall never wait. A block computes one tile after the other, and while it writes one's
 // outputs the next one's stages arrive. Half a stage is always under way: registers of A are two halves, one of them read
@@ -20,12 +20,13 @@ namespace {
 constexpr int kGroupBytes = 8 * kDenseBlockK * 2;   // of 8 columns of a stage
 
 // How wide a kernel is.
-template <int kTheGroups, int kTheColumns, int kTheStages, int kTheBlocks>
+template <int kTheGroups, int kTheColumns, int kTheStages, int kTheBlocks, int kTheProducers>
 struct Width {
   static constexpr int kGroups = kTheGroups;       // of four warps, each with 64 rows
   static constexpr int kColumns = kTheColumns;
   static constexpr int kStages = kTheStages;
   static constexpr int kBlocks = kTheBlocks;       // on a multiprocessor at once
+  static constexpr int kProducers = kTheProducers; // warps that copy
   static constexpr int kTiles = kGroups * 4;       // of 16 rows
   static constexpr int kConsumers = kGroups * kWarpgroup;
   static constexpr int kQuads = kColumns / 8;
@@ -34,7 +35,7 @@ struct Width {
   // Two groups with sums of many columns need more registers than threads have at the start: the producer is a whole
   // group of warps, which gives its own up.
   static constexpr bool kMovesRegisters = kIsWide;
-  static constexpr int kThreads = kConsumers + (kMovesRegisters ? kWarpgroup : kWarp);
+  static constexpr int kThreads = kConsumers + kProducers * kWarp;
 };
 
 template <DenseKind kKind, typename W>
@@ -69,47 +70,59 @@ struct Place {
   }
 };
 
-// By one warp: all stages of the unit, in order. Weights are there before the inputs are: as many stages of a block's
-// first unit as there are begin with them, and get their inputs when these are computed.
+// By one of the warps that copy: its share of all stages of the unit, in order. Weights are there before the inputs are:
+// as many stages of a block's first unit as there are begin with them, and get their inputs when these are computed.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin,
                              int end, Place<W>& place, bool first) {
-  const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
-  const int own_tiles = tiles < W::kTiles ? tiles : W::kTiles;
-  const int group = unit.first_column / 8, groups = launch.column_groups - group;
-  const int x_bytes = (groups < W::kQuads ? groups : W::kQuads) * kGroupBytes;
-  const Words4* const weight = unit.weight + int64_t{unit.row_tile} * W::kTiles * launch.k_blocks * kTilePieces<kKind>;
   constexpr int kTileBytes = kTilePieces<kKind> * 16;
-  const auto begin_weights = [&](int block, int stage) {
-    barrier_arrive_expecting(ring.full[stage], own_tiles * kTileBytes + x_bytes);   // of both
-    MONOLITH_ROLLED
-    for (int tile = 0; tile < own_tiles; ++tile)
-      copy_bulk<Source::kConstant>(ring.a[stage][tile],
-                                   weight + (int64_t{tile} * launch.k_blocks + block) * kTilePieces<kKind>, kTileBytes,
-                                   ring.full[stage]);
+  const int own = warp_id() - W::kGroups * 4;
+  const int tiles = (unit.target->rows + kDenseTileRows - 1) / kDenseTileRows - unit.row_tile * W::kTiles;
+  const int last = tiles < W::kTiles ? tiles : W::kTiles;
+  const int group = unit.first_column / 8, groups = launch.column_groups - group;
+  const int x_groups = groups < W::kQuads ? groups : W::kQuads;
+  const bool copies_x = own == W::kProducers - 1;   // the last one copies columns, too
+  const int own_tiles = last > own ? (last - own + W::kProducers - 1) / W::kProducers : 0;
+  const int own_bytes = own_tiles * kTileBytes + (copies_x ? x_groups * kGroupBytes : 0);
+  const int64_t tile_step = int64_t{launch.k_blocks} * kTilePieces<kKind> * W::kProducers;
+  const Words4* weight = unit.weight + ((int64_t{unit.row_tile} * W::kTiles + own) * launch.k_blocks + begin) *
+                                           kTilePieces<kKind>;
+  const unsigned char* x = launch.x + (int64_t{begin} * launch.column_groups + group) * kGroupBytes;
+  const int64_t x_step = int64_t{launch.column_groups} * kGroupBytes;
+  const auto begin_weights = [&](int stage) {
+    barrier_arrive_expecting(ring.full[stage], own_bytes);   // of both
+    MONOLITH_UNROLL
+    for (int i = 0; i < (W::kTiles + W::kProducers - 1) / W::kProducers; ++i)
+      if (i < own_tiles)
+        copy_bulk<Source::kConstant>(ring.a[stage][own + i * W::kProducers], weight + i * tile_step, kTileBytes,
+                                     ring.full[stage]);
+    weight += kTilePieces<kKind>;
   };
-  const auto begin_inputs = [&](int block, int stage) {
-    copy_bulk(ring.b[stage], launch.x + (int64_t{block} * launch.column_groups + group) * kGroupBytes, x_bytes,
-              ring.full[stage]);
+  const auto begin_inputs = [&](int stage) {
+    if (copies_x) copy_bulk(ring.b[stage], x, x_groups * kGroupBytes, ring.full[stage]);
+    x += x_step;
   };
   int block = begin;
   if (first) {
     const int ahead = end - begin < W::kStages ? end - begin : W::kStages;
     if (lane_id() == 0) {
       MONOLITH_ROLLED
-      for (int stage = 0; stage < ahead; ++stage) begin_weights(begin + stage, stage);
+      for (int stage = 0; stage < ahead; ++stage) begin_weights(stage);
     }
     __syncwarp();
     wait_for_inputs();
-    if (lane_id() == 0)
-      for (int stage = 0; stage < ahead; ++stage, place.advance()) begin_inputs(begin + stage, stage);
+    if (lane_id() == 0) {
+      MONOLITH_ROLLED
+      for (int stage = 0; stage < ahead; ++stage, place.advance()) begin_inputs(stage);
+    }
     block += ahead;
   }
   if (lane_id() != 0) return;
+  MONOLITH_ROLLED
   for (; block < end; ++block, place.advance()) {
     barrier_wait(ring.empty[place.stage], place.parity ^ 1);   // in the first round at once
-    begin_weights(block, place.stage);
-    begin_inputs(block, place.stage);
+    begin_weights(place.stage);
+    begin_inputs(place.stage);
   }
 }
 
@@ -126,36 +139,6 @@ MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float
   Floats4* const left = left_sums(launch, unit, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
   MONOLITH_UNROLL
   for (int i = 0; i < W::kQuads; ++i) left[i * W::kConsumers] = {sums[i][0], sums[i][1], sums[i][2], sums[i][3]};
-}
-
-template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin) {
-  const int warp = warp_id(), lane = lane_id();
-  const int first_row = (unit.row_tile * W::kTiles + warp) * kDenseTileRows;
-  float sums[W::kQuads][4];
-  int number = 0;
-  for (int segment = unit.first_segment; segment < unit.last_segment; ++segment) {
-    const int first = number, end = segment_begin(launch, *unit.target, segment + 1) - begin;
-    for (; number < end; ++number) {
-      const int stage = number % W::kStages;
-      barrier_wait(ring.full[stage], number / W::kStages % 2);
-      Words4 pieces[kBlockPieces<kKind>], a[kSteps];
-      MONOLITH_UNROLL
-      for (int i = 0; i < kBlockPieces<kKind>; ++i) pieces[i] = ring.a[stage][warp][i][lane];
-      MONOLITH_UNROLL
-      for (int step = 0; step < kSteps; ++step) a[step] = fragment_of<kKind>(pieces, step);
-      products_fence();
-      MONOLITH_UNROLL
-      for (int step = 0; step < kSteps; ++step)
-        product<kKind == DenseKind::kBf16>(sums, a[step], operand_at(&ring.b[stage][0][step * 256], 128, kGroupBytes),
-                                           number > first || step > 0);
-      products_commit();
-      products_wait(sums);
-      give_back(ring, stage);
-    }
-    if (!launch.split) add_segment<kKind, kAtOnce<W>>(launch, unit, segment, first_row, 0, sums);
-  }
-  if (launch.split) leave_sums<W>(launch, unit.number, sums);
 }
 
 // A thread's outputs of a unit, for whole loops over its sums: where the first is, and which of them are there. Kept
@@ -243,12 +226,12 @@ MONOLITH_DEVICE void write_totals(const DenseUnit& unit, int first_row, const fl
   }
 }
 
-// As consume(), with half a stage of products always under way. Sums and totals take nearly all registers, so the unit's
+// With half a stage of products always under way. Sums and totals take nearly all registers, so the unit's
 // own numbers are dropped while products are computed, and read again afterwards.
 template <DenseKind kKind, typename W>
-MONOLITH_DEVICE void consume_wide(Ring<kKind, W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
+MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
   constexpr int kHalf = kSteps / 2;
-  constexpr bool kTotals = W::kColumns < 256;
+  constexpr bool kTotals = W::kIsWide && W::kColumns < 256;
   const auto first_row = [](const DenseUnit& unit) { return (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows; };
   const auto find_again = [&] { return find_unit<kKind>(launch, W::kColumns, forgotten(number)); };
   float sums[W::kQuads][4];
@@ -302,7 +285,7 @@ MONOLITH_DEVICE void consume_wide(Ring<kKind, W>& ring, const DenseLaunch& launc
       add_to_totals<kKind>(launch, unit, first_row(unit), sums, totals);
     } else {
       const DenseUnit unit = find_again();
-      add_segment<kKind, kSomeAtOnce>(launch, unit, segment, first_row(unit), 0, sums);
+      add_segment<kKind, W::kIsWide ? kSomeAtOnce : kAtOnce<W>>(launch, unit, segment, first_row(unit), 0, sums);
     }
   }
   if constexpr (W::kSplits)
@@ -324,7 +307,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   auto& ring = shared_memory<Ring<kKind, W>>();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
-      barrier_init(ring.full[stage], 1);
+      barrier_init(ring.full[stage], W::kProducers);
       barrier_init(ring.empty[stage], W::kGroups * 4);   // a lane of each warp
     }
     barrier_inits_done();
@@ -340,13 +323,11 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   if (warp_id() >= W::kGroups * 4) {
     if constexpr (W::kMovesRegisters) give_registers<kProducerRegisters>();
     bool first = true;
-    if (warp_id() != W::kGroups * 4) wait_for_inputs();
     each_unit([&](int number) {
       const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, number);
       if (unit.empty) return;
-      if (warp_id() == W::kGroups * 4)
-        produce(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment),
-                segment_begin(launch, *unit.target, unit.last_segment), place, first);
+      produce(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment),
+              segment_begin(launch, *unit.target, unit.last_segment), place, first);
       first = false;
       __syncwarp();
       if (W::kSplits && launch.split) is_last_of_tile(launch, unit, ring.last);
@@ -354,28 +335,18 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
   } else {
     if constexpr (W::kMovesRegisters) take_registers<kConsumerRegisters>();
     wait_for_inputs();
-    const auto add_left = [&](const DenseUnit& unit) {
-      if (!is_last_of_tile(launch, unit, ring.last)) return;
-      const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
-      add_left_sums<kKind, kLeftAtOnce<W>, W::kQuads>(
-          launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
-          left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
-              unit.first_segment * step,
-          step, W::kConsumers);
-    };
     each_unit([&](int number) {
-      if constexpr (W::kIsWide) {
-        consume_wide<kKind>(ring, launch, number, place);
-        if constexpr (W::kSplits) {
-          if (!launch.split) return;
-          const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, forgotten(number));
-          if (!unit.empty) add_left(unit);
-        }
-      } else {
-        const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, number);
-        if (unit.empty) return;
-        consume<kKind>(ring, launch, unit, segment_begin(launch, *unit.target, unit.first_segment));
-        if (launch.split) add_left(unit);
+      consume<kKind>(ring, launch, number, place);
+      if constexpr (W::kSplits) {
+        if (!launch.split) return;
+        const DenseUnit unit = find_unit<kKind>(launch, W::kColumns, forgotten(number));
+        if (unit.empty || !is_last_of_tile(launch, unit, ring.last)) return;
+        const int64_t step = int64_t{unit.stride} * W::kQuads * W::kConsumers;
+        add_left_sums<kKind, kLeftAtOnce<W>, W::kQuads>(
+            launch, unit, (unit.row_tile * W::kTiles + warp_id()) * kDenseTileRows, 0,
+            left_sums(launch, unit.number, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x)) -
+                unit.first_segment * step,
+            step, W::kConsumers);
       }
     });
   }
@@ -407,12 +378,13 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 // Stages fill 227 KB of shared memory: with two blocks where few columns leave registers for them.
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
-    case 8: return launch_width<Width<1, 8, 11, 2>>(runtime, kind, work);
-    case 32: return launch_width<Width<2, 32, 5, 2>>(runtime, kind, work);
-    case 64: return launch_width<Width<2, 64, 4, 2>>(runtime, kind, work);
-    case 128: return launch_width<Width<2, 128, 6, 1>>(runtime, kind, work);
-    case 192: return launch_width<Width<2, 192, 5, 1>>(runtime, kind, work);
-    default: return launch_width<Width<2, 256, 4, 1>>(runtime, kind, work);
+    case 8: return launch_width<Width<1, 8, 11, 2, 2>>(runtime, kind, work);
+    case 16: return launch_width<Width<1, 16, 11, 2, 4>>(runtime, kind, work);
+    case 32: return launch_width<Width<1, 32, 9, 2, 4>>(runtime, kind, work);
+    case 64: return launch_width<Width<1, 64, 6, 2, 4>>(runtime, kind, work);
+    case 128: return launch_width<Width<2, 128, 6, 1, 4>>(runtime, kind, work);
+    case 192: return launch_width<Width<2, 192, 5, 1, 4>>(runtime, kind, work);
+    default: return launch_width<Width<2, 256, 4, 1, 4>>(runtime, kind, work);
   }
 }
 

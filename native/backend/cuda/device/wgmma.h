@@ -106,6 +106,8 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 // Operands %0 .. of the sums of N columns.
 #define MONOLITH_SUMS_8 \
   "%0, %1, %2, %3"
+#define MONOLITH_SUMS_16 \
+  "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MONOLITH_SUMS_32 \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define MONOLITH_SUMS_64 \
@@ -134,6 +136,7 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define MONOLITH_QUAD(i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
 #define MONOLITH_QUADS_8 MONOLITH_QUAD(0)
+#define MONOLITH_QUADS_16 MONOLITH_QUAD(0), MONOLITH_QUAD(1)
 #define MONOLITH_QUADS_32 MONOLITH_QUAD(0), MONOLITH_QUAD(1), MONOLITH_QUAD(2), MONOLITH_QUAD(3)
 #define MONOLITH_FOUR_QUADS(i) MONOLITH_QUAD(i), MONOLITH_QUAD(i + 1), MONOLITH_QUAD(i + 2), MONOLITH_QUAD(i + 3)
 #define MONOLITH_QUADS_64 MONOLITH_FOUR_QUADS(0), MONOLITH_FOUR_QUADS(4)
@@ -153,12 +156,13 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 
 template <bool kBfloat16, int kQuads>
 __device__ __forceinline__ void product(float (&d)[kQuads][4], const Words4& a, uint64_t operand, bool add) {
-  static_assert(kQuads == 1 || kQuads == 4 || kQuads == 8 || kQuads == 16 || kQuads == 24 ||
+  static_assert(kQuads == 1 || kQuads == 2 || kQuads == 4 || kQuads == 8 || kQuads == 16 || kQuads == 24 ||
                 kQuads == 32);
 #define MONOLITH_BOTH_TYPES(N, a0, a1, a2, a3, b, p)                       \
   if constexpr (kQuads * 8 == N && kBfloat16) MONOLITH_PRODUCT(N, "bf16", a0, a1, a2, a3, b, p); \
   if constexpr (kQuads * 8 == N && !kBfloat16) MONOLITH_PRODUCT(N, "f16", a0, a1, a2, a3, b, p)
   MONOLITH_BOTH_TYPES(8, 4, 5, 6, 7, 8, 9);
+  MONOLITH_BOTH_TYPES(16, 8, 9, 10, 11, 12, 13);
   MONOLITH_BOTH_TYPES(32, 16, 17, 18, 19, 20, 21);
   MONOLITH_BOTH_TYPES(64, 32, 33, 34, 35, 36, 37);
   MONOLITH_BOTH_TYPES(128, 64, 65, 66, 67, 68, 69);

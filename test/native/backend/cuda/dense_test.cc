@@ -342,7 +342,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
     CHECK(plan(ampere, down, columns).kernel != kWgmma);
   }
   CHECK((plan(hopper, down, 1) == DensePlan{kWgmma, 64, 8, true}));
-  CHECK((plan(hopper, down, 64) == DensePlan{kWgmma, 128, 64, true}));
+  CHECK((plan(hopper, down, 64) == DensePlan{kWgmma, 64, 64, true}));
   CHECK((plan(hopper, down, 256) == DensePlan{kWgmma, 128, 256, true}));
   CHECK((plan(hopper, down, 8192) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
@@ -354,7 +354,9 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(single, small, 65) == DensePlan{kWgmma, 128, 128, false}));
   CHECK((plan(two, small, 250) == DensePlan{kWgmma, 128, 256, true}));
   CHECK((plan(mixed, gate, 8) == DensePlan{kFew, 16, 8, false}));
-  CHECK((plan(mixed, gate, 9) == DensePlan{kWgmma, 128, 32, false}));
+  CHECK((plan(mixed, gate, 9) == DensePlan{kWgmma, 64, 16, false}));
+  CHECK((plan(mixed, gate, 17) == DensePlan{kWgmma, 64, 32, false}));
+  CHECK((plan(mixed, gate, 33) == DensePlan{kWgmma, 64, 64, false}));
   CHECK((plan(ampere, down, 16) == DensePlan{kFew, 16, 16, false}));
   CHECK((plan(ampere, down, 17) == DensePlan{kTiles, 128, 32, true}));
   CHECK((plan(ampere, down, 8192) == DensePlan{kTiles, 128, 128, false}));
