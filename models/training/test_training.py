@@ -17,6 +17,7 @@ import chat
 import data
 import gguf
 import init
+import lease
 import make
 import plans
 import progress
@@ -203,6 +204,33 @@ class Training(unittest.TestCase):
                 train.Muon(alone, 0.01).step()
                 for mine, shared in zip(alone, steps):
                     torch.testing.assert_close(mine.detach(), shared, atol=1e-4, rtol=1e-3)
+
+    def test_a_lent_gpu_takes_the_same_steps(self):
+        generator = torch.Generator().manual_seed(3)
+        mine = [torch.nn.Parameter(torch.randn(shape, generator=generator)) for shape in ((8, 8), (12, 8), (8, 12), (8, 8))]
+        theirs = [torch.nn.Parameter(weight.detach().clone()) for weight in mine]
+        stacks, plain = lease.Muon(mine), train.Muon(theirs, 0.01)
+        for _ in range(3):
+            for one, other in zip(mine, theirs):
+                one.grad = torch.randn(one.shape, generator=generator)
+                other.grad = one.grad.clone()
+            stacks.step(0.01)
+            plain.step()
+        for one, other in zip(mine, theirs):
+            self.assertTrue(torch.equal(one, other))
+
+    def test_rows_are_read_once_while_new_ones_come(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = 6
+            tokens = np.repeat(np.arange(1, rows + 1, dtype=np.uint16)[:, None], lease.LENGTH, 1)
+            alike = np.zeros(tokens.shape, np.int16)
+            data.save(os.path.join(folder, "0.npz"), {lease.LENGTH: (tokens, alike, alike + 1, alike > 0)})
+            supply = lease.Supply(folder, 3, 1)
+            read = [supply.batch()[0, :, 0].tolist() for _ in range(2)]
+            self.assertEqual(sorted(sum(read, [])), list(range(1, rows + 1)))
+            self.assertEqual((supply.new, supply.again), (6, 0))
+            supply.batch()   # none are left: old ones
+            self.assertEqual((supply.new, supply.again), (6, 3))
 
     def test_a_run_goes_on_from_a_file(self):
         model = Llama(Shape(layers=3, **SMALL))

@@ -35,6 +35,7 @@ struct Width {
   // Two groups with sums of many columns need more registers than threads have at the start: the producer is a whole
   // group of warps, which gives its own up.
   static constexpr bool kMovesRegisters = kIsWide;
+  static_assert(!kMovesRegisters || kProducers == 4, "registers move between whole groups of warps");
   static constexpr int kThreads = kConsumers + kProducers * kWarp;
 };
 
