@@ -68,7 +68,7 @@ t.test('inspect', (t) => {
   const alone = monolith(['inspect', tower]);
   t.match(alone, { status: 1, out: /cannot be served +architecture 'clip' is a vision tower: it is served with its text model, .*\n\nVision: / });
   t.notMatch(alone.out, 'does not fit');
-  t.match(monolith(['inspect', embeddedModel, '--vision', tower]), { status: 1, out: /does not fit +.* its rows have 192 numbers, those of the text model 160\n/ });
+  t.match(monolith(['inspect', embeddedModel, '--vision', tower]), { status: 1, out: /does not fit +.* its rows have 256 numbers, those of the text model 160\n/ });
   const adapter = join(dataDir, 'adapter.gguf');
   const number = (value: number): Buffer => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
   const text = (value: string): Buffer => Buffer.concat([number(value.length), Buffer.from(value)]);

@@ -379,7 +379,9 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 // Stages fill 227 KB of shared memory: with two blocks where few columns leave registers for them.
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
-    case 8: return launch_width<Width<1, 8, 11, 2, 2>>(runtime, kind, work);
+    case 8:   // 8-bit weights are half as many bytes to a copy
+      if (kind == DenseKind::kFp8) return launch_kind<DenseKind::kFp8, Width<1, 8, 11, 2, 4>>(runtime, work);
+      return launch_width<Width<1, 8, 11, 2, 2>>(runtime, kind, work);
     case 16: return launch_width<Width<1, 16, 11, 2, 4>>(runtime, kind, work);
     case 32: return launch_width<Width<1, 32, 9, 2, 4>>(runtime, kind, work);
     case 64: return launch_width<Width<1, 64, 6, 2, 4>>(runtime, kind, work);
