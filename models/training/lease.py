@@ -2,7 +2,7 @@
 
   lease.py --corpus DIR --work DIR --seconds 220 [--plan lease] [--models NAME ...] [--makers 12]
 
-Processes on the machine's cores make records without end (nothing is read twice while they keep up), one process per model
+Processes on the machine's cores make records without end (no row is read twice while they keep up), one process per model
 trains on what they leave in DIR/NAME/packed. A model's rate is flat for the first part of its time and then falls in a line to
 nearly nothing; at the end DIR/NAME/q8_0.gguf is written, and f16.gguf. Nothing is kept to go on from: what is to be trained on begins with these files
 (make.py --start NAME=FILE).
@@ -12,6 +12,7 @@ import glob
 import multiprocessing
 import os
 import queue
+import random
 import signal
 import threading
 import time
@@ -62,7 +63,7 @@ def make(number, corpus, work, turns, tokenizer, seed, began, enough):
                 time.sleep(0.3)
                 continue
             rows, total, r = [], 0, np.random.default_rng([number, leg])
-            draw = data.random.Random(f"{seed} {number} {leg}")
+            draw = random.Random(f"{seed} {number} {leg}")
             while total < size:
                 ids, said = chat.encode(tokenizer, data.think_or_not(record, draw, model["thinking"]))
                 fits = 4 < len(ids) <= LENGTH
@@ -216,7 +217,7 @@ def fit(name, model, work, tokenizer, began, ready, batch_tokens, prompt_share, 
                 shown, at = time.time(), step
     say(name, f"{step} steps, {step * batch_tokens / 1e6:.1f}M tokens in {time.time() - began.value:.0f} s, rows new {supply.new} again {supply.again}")
     plain = Llama(Shape(**model["shape"], vocab=len(tokenizer.tokens)))
-    plain.load_state_dict({key.replace("_orig_mod.", ""): value.float().cpu() for key, value in net.state_dict().items()})
+    plain.load_state_dict({key: value.float().cpu() for key, value in net.state_dict().items()})
     for kind in ("q8_0", "f16"):
         path = os.path.join(work, name, f"{kind}.gguf")
         gguf.export(path + ".new", plain, tokenizer, name, kind)

@@ -32,8 +32,8 @@ struct Width {
   static constexpr int kQuads = kColumns / 8;
   static constexpr bool kIsWide = kColumns >= 128;
   static constexpr bool kSplits = kColumns != 192;   // segments may be units of their own: else no register is left
-  // Two groups with sums of many columns need more registers than threads have at the start: the producer is a whole
-  // group of warps, which gives its own up.
+  // Two groups with sums of many columns need more registers than threads have at the start: the warps that copy are a whole
+  // group, which gives its own up.
   static constexpr bool kMovesRegisters = kIsWide;
   static_assert(!kMovesRegisters || kProducers == 4, "registers move between whole groups of warps");
   static constexpr int kThreads = kConsumers + kProducers * kWarp;
@@ -50,13 +50,9 @@ struct Ring {
 #if MONOLITH_WGMMA
 
 constexpr int kSteps = kDenseBlockK / 16;
-// What a thread reads at once (add_segment()). Two blocks of two groups leave it few registers; so do sums of 256 columns.
+// What a thread reads at once of what units have left. Sums of 256 columns leave it few registers.
 template <typename W>
-constexpr bool kCrowded = W::kGroups * W::kBlocks > 2;
-template <typename W>
-constexpr int kAtOnce = kCrowded<W> ? 8 : kManyAtOnce;
-template <typename W>
-constexpr int kLeftAtOnce = kCrowded<W> || W::kColumns == 256 ? 16 : kManyAtOnce;
+constexpr int kLeftAtOnce = W::kColumns == 256 ? 16 : kManyAtOnce;
 // Of 16 rows of a stage, in pieces of 16 bytes.
 template <DenseKind kKind>
 constexpr int kTilePieces = kBlockPieces<kKind> * kWarp;
@@ -286,7 +282,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, in
       add_to_totals<kKind>(launch, unit, first_row(unit), sums, totals);
     } else {
       const DenseUnit unit = find_again();
-      add_segment<kKind, W::kIsWide ? kSomeAtOnce : kAtOnce<W>>(launch, unit, segment, first_row(unit), 0, sums);
+      add_segment<kKind, W::kIsWide ? kSomeAtOnce : kManyAtOnce>(launch, unit, segment, first_row(unit), 0, sums);
     }
   }
   if constexpr (W::kSplits)

@@ -77,7 +77,8 @@ constexpr QuantTileSize tile_size(QuantKernel kernel) {
   if (kernel == QuantKernel::kFew || kernel == QuantKernel::kStream) return {16, 8};
   return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
-// Where plan_stream() has none: for `rows` of weights in the launch, on a device of so many multiprocessors; with experts the columns that one has.
+// Where plan_stream() has none: for `rows` of weights in the launch, on a device of so many multiprocessors; with experts
+// the columns that one has.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 
 // Products of one input with several quantized matrices of `x_cols` columns: Backend::matmul. `weights[i]` is

@@ -218,7 +218,7 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
 
 #endif
 
-// Registers for two blocks: a block that finds room beside another one is not kept from it by them.
+// Registers as for two blocks, of which shared memory has room for one with most types: so it was measured.
 template <QuantShape S, Numbers N, int kColumns>
 __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
     stream_kernel(const QuantProduct product, [[maybe_unused]] int units) {

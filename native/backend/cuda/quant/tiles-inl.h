@@ -104,6 +104,27 @@ MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& le
 // One lane's numbers of a chunk as they are loaded: of rows g and g + 8, four words each.
 struct TileNumbers {
   uint32_t of_row[2][4];
+  // Two words of each row, from word `from` on.
+  MONOLITH_DEVICE void put(const Words4& words, int from) {
+    of_row[0][from] = words.x;
+    of_row[0][from + 1] = words.y;
+    of_row[1][from] = words.z;
+    of_row[1][from + 1] = words.w;
+  }
+  // One word of each.
+  MONOLITH_DEVICE void put(const Words2& words, int at) {
+    of_row[0][at] = words.x;
+    of_row[1][at] = words.y;
+  }
+  // Words 2: the halves of one.
+  MONOLITH_DEVICE void put_halves(uint32_t halves) { put(Words2{halves & 0xffffu, halves >> 16}, 2); }
+  // All of row r.
+  MONOLITH_DEVICE void put_row(int r, const Words4& words) {
+    of_row[r][0] = words.x;
+    of_row[r][1] = words.y;
+    of_row[r][2] = words.z;
+    of_row[r][3] = words.w;
+  }
 };
 
 // A number that bytes are multiplied with. A byte is made the last bits of a float (biased_byte()), and one
@@ -151,52 +172,30 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
   const auto load2 = [&](Bytes from) { return load_kept(reinterpret_cast<const Words2*>(from), wanted); };
   const auto load1 = [&](Bytes from) { return load_kept(reinterpret_cast<const uint32_t*>(from), wanted); };
   const int g = lane_id() / 4;
-  const auto put = [&](const Words4& words, int from) {
-    n.of_row[0][from] = words.x;
-    n.of_row[0][from + 1] = words.y;
-    n.of_row[1][from] = words.z;
-    n.of_row[1][from + 1] = words.w;
-  };
   if constexpr (N == Numbers::kScale16) {
-    put(load4(numbers + int64_t{chunk} * layout.number_bytes + g * 16), 0);
+    n.put(load4(numbers + int64_t{chunk} * layout.number_bytes + g * 16), 0);
   } else if constexpr (form_of(S).step == 16) {
     const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes;
-    put(load4(group + chunk % 2 * 128 + g * 16), 0);
+    n.put(load4(group + chunk % 2 * 128 + g * 16), 0);
     if constexpr (N == Numbers::kNibbles) {
-      const Words2 halves = load2(group + 256 + g * 8);
-      n.of_row[0][2] = halves.x;
-      n.of_row[1][2] = halves.y;
+      n.put(load2(group + 256 + g * 8), 2);
     } else {
-      const uint32_t halves = load1(group + 256 + g * 4);
-      n.of_row[0][2] = halves & 0xffffu;
-      n.of_row[1][2] = halves >> 16;
+      n.put_halves(load1(group + 256 + g * 4));
     }
   } else if constexpr (N == Numbers::kSix) {
     const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes + g * 32;
     MONOLITH_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      const Words4 block = load4(group + r * 16);
-      n.of_row[r][0] = block.x;
-      n.of_row[r][1] = block.y;
-      n.of_row[r][2] = block.z;
-      n.of_row[r][3] = block.w;
-    }
+    for (int r = 0; r < 2; ++r) n.put_row(r, load4(group + r * 16));
   } else if constexpr (N == Numbers::kPower) {
-    const Words2 powers = load2(numbers + int64_t{chunk} * layout.number_bytes + g * 8);
-    n.of_row[0][0] = powers.x;
-    n.of_row[1][0] = powers.y;
+    n.put(load2(numbers + int64_t{chunk} * layout.number_bytes + g * 8), 0);
   } else if constexpr (N == Numbers::kSigned32) {
     const unsigned char* const group = numbers + int64_t{chunk / 2} * layout.number_bytes;
-    const Words2 scales = load2(group + chunk % 2 * 64 + g * 8);
-    const uint32_t halves = load1(group + 128 + g * 4);
-    n.of_row[0][0] = scales.x;
-    n.of_row[1][0] = scales.y;
-    n.of_row[0][2] = halves & 0xffffu;
-    n.of_row[1][2] = halves >> 16;
+    n.put(load2(group + chunk % 2 * 64 + g * 8), 0);
+    n.put_halves(load1(group + 128 + g * 4));
   } else {
     const unsigned char* const group = numbers + int64_t{chunk} * layout.number_bytes + g * 16;
-    put(load4(group), 0);
-    if constexpr (N == Numbers::kHalfMin) put(load4(group + 128), 2);
+    n.put(load4(group), 0);
+    if constexpr (N == Numbers::kHalfMin) n.put(load4(group + 128), 2);
   }
   return n;
 }
@@ -206,49 +205,27 @@ template <QuantShape S, Numbers N>
 MONOLITH_DEVICE TileNumbers load_near_numbers(Near numbers, int half) {
   TileNumbers n{};
   const int g = lane_id() / 4;
-  const auto put = [&](const Words4& words, int from) {
-    n.of_row[0][from] = words.x;
-    n.of_row[0][from + 1] = words.y;
-    n.of_row[1][from] = words.z;
-    n.of_row[1][from + 1] = words.w;
-  };
-  const auto put_halves = [&](uint32_t halves) {
-    n.of_row[0][2] = halves & 0xffffu;
-    n.of_row[1][2] = halves >> 16;
-  };
   if constexpr (N == Numbers::kScale16) {
-    put(load_near4(numbers + g * 16, half * 128), 0);
+    n.put(load_near4(numbers + g * 16, half * 128), 0);
   } else if constexpr (form_of(S).step == 16) {
-    put(load_near4(numbers + g * 16, half * 128), 0);
+    n.put(load_near4(numbers + g * 16, half * 128), 0);
     if constexpr (N == Numbers::kNibbles) {
-      const Words2 halves = load_near2(numbers + g * 8, 256);
-      n.of_row[0][2] = halves.x;
-      n.of_row[1][2] = halves.y;
+      n.put(load_near2(numbers + g * 8, 256), 2);
     } else {
-      put_halves(load_near1(numbers + g * 4, 256));
+      n.put_halves(load_near1(numbers + g * 4, 256));
     }
   } else if constexpr (N == Numbers::kSix) {
     MONOLITH_UNROLL
-    for (int r = 0; r < 2; ++r) {
-      const Words4 block = load_near4(numbers + g * 32, r * 16);
-      n.of_row[r][0] = block.x;
-      n.of_row[r][1] = block.y;
-      n.of_row[r][2] = block.z;
-      n.of_row[r][3] = block.w;
-    }
+    for (int r = 0; r < 2; ++r) n.put_row(r, load_near4(numbers + g * 32, r * 16));
   } else if constexpr (N == Numbers::kPower) {
-    const Words2 powers = load_near2(numbers + g * 8, half * 64);
-    n.of_row[0][0] = powers.x;
-    n.of_row[1][0] = powers.y;
+    n.put(load_near2(numbers + g * 8, half * 64), 0);
   } else if constexpr (N == Numbers::kSigned32) {
-    const Words2 scales = load_near2(numbers + g * 8, half * 64);
-    n.of_row[0][0] = scales.x;
-    n.of_row[1][0] = scales.y;
-    put_halves(load_near1(numbers + g * 4, 128));
+    n.put(load_near2(numbers + g * 8, half * 64), 0);
+    n.put_halves(load_near1(numbers + g * 4, 128));
   } else {
     constexpr int kBytes = N == Numbers::kHalfMin ? 256 : 128;
-    put(load_near4(numbers + g * 16, half * kBytes), 0);
-    if constexpr (N == Numbers::kHalfMin) put(load_near4(numbers + g * 16, half * kBytes + 128), 2);
+    n.put(load_near4(numbers + g * 16, half * kBytes), 0);
+    if constexpr (N == Numbers::kHalfMin) n.put(load_near4(numbers + g * 16, half * kBytes + 128), 2);
   }
   return n;
 }
