@@ -38,6 +38,11 @@ constexpr Case kCases[] = {
     {"deepseek2-glm47flash.q8_0", "f32", true, KvType::kF32}, {"mistral4.q8_0", "f32", true, KvType::kF32},
     {"deepseek32.q8_0", "f32", true, KvType::kF32}, {"glm-dsa.q8_0", "f32", true, KvType::kF32},
     {"kimi-linear.q8_0", "f32", true, KvType::kF32}, {"deepseek4.mxfp4_moe", "f32", true, KvType::kF32},
+    {"minimax-m2.q8_0", "f32", true, KvType::kF32}, {"hunyuan-dense.q8_0", "f32", true, KvType::kF32},
+    {"hunyuan-moe.q8_0", "f32", true, KvType::kF32}, {"cohere2.q8_0", "f32", true, KvType::kF32},
+    {"command-r.f16", "f32", true, KvType::kF32}, {"stablelm.q8_0", "f32", true, KvType::kF32},
+    {"phimoe.q8_0", "f32", true, KvType::kF32}, {"arcee.f16", "f32", true, KvType::kF32},
+    {"apertus.f16", "f32", true, KvType::kF32},
     // The arithmetic that is served: of each kind of state and layer one.
     {"qwen35.f16", "f16", false, KvType::kF16, true}, {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
     {"falcon-h1.q8_0", "int8", false, KvType::kF16, true}, {"lfm2.f16", "f16", false, KvType::kF16, true},
