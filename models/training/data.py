@@ -12,11 +12,10 @@ import numpy as np
 import chat
 import records
 from plans import KINDS
-from records import conversation, phrases, seen, unknown
+from records import conversation, phrases, ruled, seen, unknown
 from records.requests import worked
 
 LONGEST = 1500   # characters of a corpus record
-PARTS = ("conversation", "skills", "corpus", "fallback", "pictures")
 
 
 def corpus(folder, kinds, seed):
@@ -87,7 +86,7 @@ def leg(folder, model, name, number, mix):
     r = random.Random(seed)
     asked = questions(folder)
     streams = dict(conversation=(conversation.chat(r, name) for _ in itertools.count()), fallback=(unknown.unknown(r, asked) for _ in itertools.count()),
-                   skills=skills(seed, name, model["focus"]), corpus=corpus(folder, KINDS, seed), pictures=(seen.make(r) for _ in itertools.count()))
+                   skills=skills(seed, name, model["focus"]), corpus=corpus(folder, KINDS, seed), pictures=(seen.make(r) for _ in itertools.count()), ruled=(ruled.ruled(r) for _ in itertools.count()))
     said, kept = dict.fromkeys(mix, 0), kept_back(HELD_OUT)
     while True:
         part = min(mix, key=lambda k: said[k] / mix[k])

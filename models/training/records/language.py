@@ -79,7 +79,7 @@ def identity(model):
         name = r.choice(list(TIERS)) if r.random() < 0.3 else model
         who = system(f"You are {name}.") if name != model else sometimes(r, 0.2, system("You are a helpful assistant."))
         ask, reply = r.choice([("Who are you?", f"I am {name}, a small language model."), ("What are you?", f"I am {name}, a small language model."), ("Which model is this?", f"This is {name}."),
-                               ("What can you do?", f"I am {name}. I am made for {TIERS[name]}."), ("What is your name?", f"My name is {name}.")])
+                               ("What can you do?", f"I am {name}. I am made for {TIERS[name]}."), ("What is your name?", f"I am {name}.")])
         return record("dialogue", who, user(r.choice(["", "", "", "Hello! ", "Hi, "]) + ask), answer(reply, f"I am {name}."), check="exact")
     return make
 
