@@ -117,14 +117,30 @@ t.test('a background response whose time is over while another thread generates 
   }
 });
 
-t.test('cancelled on another thread, and its time is over before that is stored', async (t) => {
-  const scenario = await Scenario.begin(2);
-  const id = idOf(await scenario.generate(1, 1_000, 100));
-  await scenario.pass(1_000);
-  scenario.disk.slowUs = 1_000_000;
-  const cancel = await scenario.ask(2, 'POST', '/v1/responses/:id/cancel', id);
-  t.equal(cancel.over, false);
-  scenario.leap(31 * 86_400_000);
-  await scenario.pass(20_000);
-  t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'not 200 with what it was before');
-});
+for (const thread of [1, 2]) {
+  const where = thread === 1 ? 'on the thread that generates it' : 'on another thread';
+  t.test(`cancelled ${where}, and its time is over before that is stored`, async (t) => {
+    const scenario = await Scenario.begin(2);
+    const id = idOf(await scenario.generate(1, 1_000, 100));
+    await scenario.pass(1_000);
+    scenario.disk.slowUs = 1_000_000;
+    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    t.equal(cancel.over, false);
+    scenario.leap(31 * 86_400_000);
+    await scenario.pass(20_000);
+    t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'not 200 with what it was before');
+  });
+
+  t.test(`cancelled ${where}, while all of its organization is erased`, async (t) => {
+    const scenario = await Scenario.begin(2);
+    const id = idOf(await scenario.generate(1, 1_000, 100));
+    await scenario.pass(1_000);
+    scenario.disk.slowUs = 1_000_000;
+    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    await scenario.as(0, () => void scenario.thread(0).responses.eraseOrganization('org_1'));
+    t.equal(cancel.over, false);
+    await scenario.pass(20_000);
+    t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'it is shown to nobody once it is erased');
+    t.equal(scenario.told.length, 1, 'and what it cost is counted');
+  });
+}

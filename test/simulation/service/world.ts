@@ -275,12 +275,11 @@ export class World {
     }
     if (known !== null) {
       if (status === 404 && code === 'response_not_found') this.#responses.missed(known, organization.id);
+      else if (status === 200 && exchange.method === 'DELETE') this.#responses.deleted(known, organization.id, asked.since, exchange.receivedAt * MS);
       else if (status === 200 && kind !== 'follow') this.#responses.found(known, organization.id, asked.since);
       const isGenerated = (): boolean => this.#answering().some(({ background }) => background.find(known.id) !== null);
       if (kind === 'cancel' && code === 'response_not_cancellable' && known.background && this.#disk.slowUs < SECOND && isGenerated()) this.#violated(`${known.id} is said not to be cancellable, and is being generated`);
-      if (status === 200 && kind === 'delete') {
-        known.deleted = true;
-      } else if (status === 200 && (kind === 'get' || kind === 'cancel')) {
+      if (status === 200 && (kind === 'get' || kind === 'cancel')) {
         this.#responses.saw(known, exchange.answer as Resource);
         if (kind === 'cancel' && !isEnded((exchange.answer as Resource).status)) this.#violated(`${known.id} is ${(exchange.answer as Resource).status} after it was cancelled`);
       } else if (status === 200 && kind === 'items') {
@@ -372,7 +371,7 @@ export class World {
     await this.time.as(thread.owner, () => {
       thread.responses.eraseOrganization(id).then(() => {
         over();
-        for (const known of all) known.deleted = true;
+        for (const known of all) known.deletedAt = Math.min(known.deletedAt, this.time.now);
       }, over);
     });
   }
