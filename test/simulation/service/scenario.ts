@@ -153,7 +153,7 @@ export class Scenario {
       engines: { running: new Set(), prepared: () => undefined, slot: () => undefined },
       watchAdmission: (admission) => admission,
       watchUsage: (usage) => ({ finished: (end) => { this.told.push(end); usage.finished(end); }, rejected: (rejected) => usage.rejected(rejected) }),
-      storedMonth: () => undefined, isSuspended: () => false, storeFailed: () => undefined,
+      storedMonth: () => undefined, isSuspended: () => false,
     };
   }
 

@@ -402,6 +402,7 @@ export class World {
       SimThread.open(owner, bus, true, null, this.#common(process)).then((thread) => {
         process.primary = thread;
         process.state = 'up';
+        thread.onStorageFailure(() => { if (process.state === 'up') void this.#orderly(process, 3 * SECOND); });
         if (answering === 0) process.threads.push(thread);
         for (let index = 1; index <= answering; index++) this.#startThread(process, index);
       }, () => {
@@ -501,7 +502,6 @@ export class World {
       }),
       storedMonth: (organizationId, month, tokens) => process.limits.storedMonth(organizationId, month, tokens),
       isSuspended: (organizationId) => this.#organizations.some(({ id, suspended }) => id === organizationId && suspended),
-      storeFailed: () => { if (process.state === 'up') void this.#orderly(process, 3 * SECOND); },
     };
   }
 
