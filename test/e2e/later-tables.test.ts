@@ -1,5 +1,6 @@
 // A rolling update: processes of a release on tables that a later one has brought further, where it lets them (docs/processes.md).
 // The later step is made by the test, beside a process under load; then another one starts, which finds tables it does not know.
+import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import pg from 'pg';
 import t from 'tap';
@@ -78,4 +79,32 @@ t.test('a step that waits for a table lets through who comes behind it', async (
   await holder.query('COMMIT');
   await step;
   t.same((await asker.query('SELECT * FROM busy')).rows, [{ id: 1, note: null }]);
+});
+
+t.test('of several tables it waits for all together as long as for one', async (t) => {
+  const clients = Array.from({ length: 10 }, () => new pg.Client(postgres.url));
+  for (const client of clients) {
+    await client.connect();
+    t.teardown(() => client.end());
+  }
+  const [asker, looker, ...holders] = clients as [pg.Client, pg.Client, ...pg.Client[]];
+  const names = ['free', ...holders.map((_, at) => `busy_${at}`)];
+  await asker.query(names.map((name) => `CREATE TABLE ${name} (id integer)`).join('; '));
+  for (const [at, holder] of holders.entries()) await holder.query(`BEGIN; LOCK TABLE busy_${at} IN ROW EXCLUSIVE MODE`);
+  const later = { what: 'later', oldest: 1, statements: [] };
+  const steps = [...MIGRATIONS, later, later, { ...later, statements: names.map((name) => `ALTER TABLE ${name} ADD COLUMN note text`) }];
+  const step = migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 3, steps);
+  const waitsFor = async (name: string): Promise<boolean> => (await looker.query('SELECT FROM pg_locks WHERE NOT granted AND relation = $1::regclass', [name])).rowCount === 1;
+  t.ok(await eventually(() => waitsFor('busy_0')));
+  const began = performance.now();
+  let waited = Infinity;
+  const asked = asker.query('SELECT FROM free').then(() => { waited = performance.now() - began; });
+  // Each gives its table back before the step gives way to it.
+  for (const [at, holder] of holders.entries()) {
+    t.ok(await eventually(() => waitsFor(`busy_${at}`)));
+    await sleep(150);
+    await holder.query('COMMIT');
+  }
+  await Promise.all([asked, step]);
+  t.ok(waited < 900, `${waited.toFixed()} ms of ${holders.length} times 150`);
 });

@@ -30,7 +30,8 @@ const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 const numbers = (all: readonly Event[]) => all.map(({ sequence_number }) => sequence_number);
 
 t.test('answered at once, then polled', async (t) => {
-  const created = await client.responses.create({ model, input: 'A: x', background: true });
+  const { data: created, response: { headers } } = await client.responses.create({ model, input: 'A: x', background: true }).withResponse();
+  t.equal(headers.get('x-ratelimit-remaining-concurrency'), '3', 'it has its place among those that run');
   t.match(created, { status: 'queued', background: true, output: [], usage: null });
   t.equal(mismatch('openresponses', 'ResponseResource', plain(withoutText(created))), null);
   await until(created.id, 'completed');

@@ -196,7 +196,7 @@ t.test('images are shown on demand, from the bytes that were kept', async (t) =>
   const image_url = `data:image/png;base64,${Buffer.from(bytes).toString('base64')}`;
   const saved = record({
     createdAt: Math.floor(Date.now() / 1000),
-    input: [message('user', [{ type: 'input_image', image_url, detail: 'low' }, { type: 'input_image', image_url: 'https://images.example.com/a.png' }], [bytes, bytes])],
+    input: [message('user', [{ type: 'input_image', image_url, detail: 'low' }, { type: 'input_image', image_url: 'https://images.example.com/a.png' }, { type: 'input_image', image_url: 'data:image/png,%89PNG' }], [bytes, bytes, bytes])],
   });
   await inside(data.path, async (store) => {
     const [organization] = [...store.table<Organization>('organizations').range()].filter(({ value }) => value.tenant === 1);
@@ -207,9 +207,10 @@ t.test('images are shown on demand, from the bytes that were kept', async (t) =>
   const next = await create({ previous_response_id: saved.id, model: undefined as never, input: 'A: x' }).catch((error: unknown) => error);
   t.match(next, { code: 'model_not_vision' }, 'the chain has them');
   const parts = async (query: string) => ((await get(server, `/v1/responses/${saved.id}/input_items?${query}`)).body as { data: { content: object[] }[] }).data[0]!.content;
-  t.same(await parts(''), [{ type: 'input_image', image_url: null, detail: 'low' }, { type: 'input_image', image_url: null, detail: 'auto' }]);
+  t.same(await parts(''), [{ type: 'input_image', image_url: null, detail: 'low' }, { type: 'input_image', image_url: null, detail: 'auto' }, { type: 'input_image', image_url: null, detail: 'auto' }]);
   t.same(await parts('include[]=message.input_image.image_url'), [
     { type: 'input_image', image_url, detail: 'low' }, { type: 'input_image', image_url: 'https://images.example.com/a.png', detail: 'auto' },
+    { type: 'input_image', image_url, detail: 'auto' },       // whatever it was encoded in
   ]);
 });
 

@@ -96,3 +96,17 @@ for (const [name, { apis: names, of }] of Object.entries(asks)) {
     for (const api of names) t.same(await of(gateway, api), direct, `asked by ${api}`);
   });
 }
+
+t.test('the tokens of a model elsewhere are not ours to tell', async (t) => {
+  const said = async (at: { url: string; key: string }, path: string, body?: object): Promise<unknown> => {
+    const response = await fetch(at.url + path, {
+      headers: { authorization: `Bearer ${at.key}`, 'content-type': 'application/json' }, ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    });
+    return [response.status, (await response.json() as { error?: { code: string; param: string } }).error ?? null];
+  };
+  for (const [path, body] of [['/tokenize', { prompt: 'Hello' }], ['/detokenize', { tokens: [1] }], ['/tokenizer_info', undefined]] as const) {
+    const asked = (at: { url: string; key: string }, name: string): Promise<unknown> => said(at, body === undefined ? `${path}?model=${name}` : path, body === undefined ? undefined : { model: name, ...body });
+    t.match(await asked(gateway, 'completions'), [422, { code: 'unsupported_feature', param: 'model' }], path);
+    t.same(await asked(second, 'hal'), [200, null], path);
+  }
+});

@@ -3,7 +3,7 @@
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream';
 import t from 'tap';
 import type { GenerationEvent } from '../../src/generation/types.js';
-import { ChatCollector, ChatStreamEncoder, type ChatEnvelope } from '../../src/protocol/chat-completions/encode.js';
+import { ChatCollector, ChatStreamEncoder, type ChatEnvelope, type EvaluationEvent } from '../../src/protocol/chat-completions/encode.js';
 import type { ChoiceEvent } from '../../src/protocol/chat-completions/event-order.js';
 import { randomFrom, type Random } from '../support/random.js';
 
@@ -52,6 +52,25 @@ t.test('a stream: role, reasoning, text, end', async (t) => {
   ]);
   t.same(chunks.map((chunk) => chunk.choices[0]!.finish_reason), [null, null, null, 'stop']);
   t.ok(chunks.every((chunk) => chunk.id === 'chatcmpl-x' && !('usage' in chunk)));
+});
+
+t.test('usage so far and ids of tokens: of each chunk what they are by then', async (t) => {
+  const chunksOf = (change: Partial<ChatEnvelope>, soFar: (() => typeof usage) | null): Record<string, unknown>[] => {
+    const data: string[] = [];
+    const encoder = new ChatStreamEncoder(envelope(change), { atEnd: false, soFar }, (one) => data.push(one));
+    for (const [at, value] of ['a', 'b'].entries()) {
+      encoder.evaluation({ type: 'tokens', choice: 0, ids: [100 + at, 200 + at] } satisfies EvaluationEvent);
+      encoder.event(text(value));
+    }
+    encoder.event(finished());
+    return data.map((one) => JSON.parse(one) as Record<string, unknown>);
+  };
+  let completionTokens = 0;
+  const counted = chunksOf({}, () => ({ ...usage, completionTokens: ++completionTokens }));
+  t.same(counted.map((chunk) => (chunk['usage'] as { completion_tokens: number }).completion_tokens).slice(-3), [completionTokens - 2, completionTokens - 1, completionTokens]);
+  const told = chunksOf({ promptIds: [7, 8] }, null);
+  t.same(told.map((chunk) => chunk['prompt_token_ids']), [[7, 8], undefined, undefined, undefined]);
+  t.same(told.map((chunk) => (chunk['choices'] as { token_ids?: number[] }[])[0]?.token_ids), [undefined, [100, 200], [101, 201], []]);
 });
 
 t.test('include_usage: null on every chunk, then one chunk without choices', async (t) => {

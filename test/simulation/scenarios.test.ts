@@ -2,6 +2,7 @@
 // its clock, none of ours.
 import t from 'tap';
 import { Scenario } from './service/scenario.js';
+import type { Head } from '../../src/storage/lmdb/response-tables.js';
 import type { Resource } from './service/responses-witness.js';
 
 const idOf = ({ answer }: { answer: unknown }): string => (answer as Resource).id;
@@ -117,14 +118,66 @@ t.test('a background response whose time is over while another thread generates 
   }
 });
 
-t.test('cancelled on another thread, and its time is over before that is stored', async (t) => {
+t.test('who follows on another thread and reads nothing until the log is over is told how it ended', async (t) => {
   const scenario = await Scenario.begin(2);
   const id = idOf(await scenario.generate(1, 1_000, 100));
   await scenario.pass(1_000);
-  scenario.disk.slowUs = 1_000_000;
-  const cancel = await scenario.ask(2, 'POST', '/v1/responses/:id/cancel', id);
-  t.equal(cancel.over, false);
-  scenario.leap(31 * 86_400_000);
-  await scenario.pass(20_000);
-  t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'not 200 with what it was before');
+  const follow = await scenario.ask(2, 'GET', '/v1/responses/:id', id, undefined, { stream: 'true' });
+  const before = follow.events?.length ?? 0;
+  t.ok(before > 0);
+  follow.stopped = true;
+  scenario.lose(1);
+  await scenario.pass(15_000);
+  t.match(await scenario.get(2, id), { status: 'failed' });
+  scenario.leap(2 * 3_600_000);
+  await scenario.as(0, () => void scenario.thread(0).responses.sweep());
+  await scenario.pass(1_000);
+  follow.stopped = false;
+  await scenario.pass(2_000);
+  t.same(follow.events?.slice(before).map(({ type }) => type), ['error', 'response.failed', ''], 'and not that it was deleted');
+  t.equal(follow.unexpected, null);
+  t.equal(follow.over, true);
 });
+
+t.test('nor is who reads nothing until a log without its end is over', async (t) => {
+  const scenario = await Scenario.begin();
+  const id = idOf(await scenario.generate(0, 3, 300));
+  while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
+  await scenario.full(60_000);       // before its last events are logged
+  await scenario.pass(61_000);
+  const slow = await scenario.ask(0, 'GET', '/v1/responses/:id', id, undefined, { stream: 'true' }, false);
+  t.same(slow.events, []);
+  scenario.leap(2 * 3_600_000);
+  slow.stopped = false;
+  await scenario.pass(1_000);
+  t.same(slow.events?.map(({ type }) => type), ['response.completed', '']);
+  t.equal(slow.over, true);
+});
+
+for (const thread of [1, 2]) {
+  const where = thread === 1 ? 'on the thread that generates it' : 'on another thread';
+  t.test(`cancelled ${where}, and its time is over before that is stored`, async (t) => {
+    const scenario = await Scenario.begin(2);
+    const id = idOf(await scenario.generate(1, 1_000, 100));
+    await scenario.pass(1_000);
+    scenario.disk.slowUs = 1_000_000;
+    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    t.equal(cancel.over, false);
+    scenario.leap(31 * 86_400_000);
+    await scenario.pass(20_000);
+    t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'not 200 with what it was before');
+  });
+
+  t.test(`cancelled ${where}, while all of its organization is erased`, async (t) => {
+    const scenario = await Scenario.begin(2);
+    const id = idOf(await scenario.generate(1, 1_000, 100));
+    await scenario.pass(1_000);
+    scenario.disk.slowUs = 1_000_000;
+    const cancel = await scenario.ask(thread, 'POST', '/v1/responses/:id/cancel', id);
+    await scenario.as(0, () => void scenario.thread(0).responses.eraseOrganization('org_1'));
+    t.equal(cancel.over, false);
+    await scenario.pass(20_000);
+    t.same([cancel.status, cancel.code], [404, 'response_not_found'], 'it is shown to nobody once it is erased');
+    t.equal(scenario.told.length, 1, 'and what it cost is counted');
+  });
+}

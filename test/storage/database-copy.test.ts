@@ -123,6 +123,15 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     await t.rejects(openStore(bad), { message: /"monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place/ });
     await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
   }
+  // The root of the list of tables: bounds of its nodes that cannot be, each of them looked at before it is followed.
+  const content = readFileSync(databasePath(good));
+  const meta = content.readBigUInt64LE(152) > content.readBigUInt64LE(4096 + 152) ? 0 : 4096;
+  const root = Number(content.readBigUInt64LE(meta + 136));
+  const [lower, upper] = [content.readUInt16LE(4096 * root + 20), content.readUInt16LE(4096 * root + 22)];
+  for (const bounds of [[0, upper], [lower + 1, upper], [upper + 2, upper], [lower, 4096 - 24 + 1], [lower, 65_535]] as const) {
+    fresh(() => overwrite(4096 * root + 20, new Uint8Array(new Uint16Array(bounds).buffer)));
+    for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `from ${bounds[0]} to ${bounds[1]}`);
+  }
   // A page of any tree: found by the check, and whatever is wrong it says so, and nothing else.
   let found = 0;
   for (let round = 0; round < 60; round++) {

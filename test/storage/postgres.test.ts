@@ -8,7 +8,7 @@ import { DATABASE_VERSION, migrate, stillTaken } from '../../src/storage/postgre
 import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';
 import type { Migration } from '../../src/storage/postgres/migrations/migration.js';
 import { Notifications } from '../../src/storage/postgres/notifications.js';
-import { ProcessLease } from '../../src/storage/postgres/process-lease.js';
+import { ALIVE, ProcessLease } from '../../src/storage/postgres/process-lease.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 
@@ -66,6 +66,18 @@ t.test('a step that an earlier release could not work beside waits for the end o
   await migrate(settingsOf(url), version, alone);
   t.same((await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions')), [{ version }]);
   await t.rejects(stillTaken(database), { name: 'StorageError', message: /has been changed meanwhile/ }, 'who looked before that, and says only now that it is there, ends');
+});
+
+t.test('a process renews its lease as long as it runs, one that was over too', async (t) => {
+  const url = await postgres.create();
+  await migrate(settingsOf(url));
+  const database = openPool(settingsOf(url));
+  const lease = await ProcessLease.open(database);
+  t.teardown(async () => { await lease.close(); await database.close(); });
+  await database.execute('UPDATE processes SET lease_until = 0 WHERE id = $1', [lease.id]);
+  t.ok(await eventually(async () => (await database.query(ALIVE)).length === 1), 'every 2.5 seconds');
+  await lease.close();
+  t.same(await database.query(ALIVE), [], 'and no longer');
 });
 
 t.test('a step that fails leaves nothing behind', async (t) => {

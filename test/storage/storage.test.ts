@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -6,6 +6,15 @@ import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
 import { emptyDatabase } from '../../src/storage/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
+
+/** Of this process. */
+const openFiles = (): string[] => readdirSync('/proc/self/fd').flatMap((fd) => {
+  try {
+    return [readlinkSync(join('/proc/self/fd', fd))];
+  } catch {
+    return [];                           // what listed them
+  }
+});
 
 t.test('tables', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
@@ -27,6 +36,7 @@ t.test('tables', async (t) => {
   await again.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await again.close();
   await t.rejects(openStore(join(path, 'deep', 'er')), { name: 'StorageError', message: new RegExp(`schema version ${SCHEMA_VERSION + 1}`) });
+  t.same(openFiles().filter((file) => file.startsWith(path)), [], 'what is closed, or was refused, has no file open');
 });
 
 t.test('what is being written when the store is closed is on disk, and told so', async (t) => {

@@ -224,10 +224,10 @@ export class BackgroundRun implements EventSource {
     this.#wakeRetry();
   }
 
-  /** Stops it; resolves to the response as it ended, which it may have done before. Rejects with ApiError 503 if that cannot be stored now. */
-  async cancel(): Promise<ResponseRecord> {
+  /** Stops it; resolves when it is stored as it ended, which it may have done before. Rejects with ApiError 503 if that cannot be stored now. */
+  async cancel(): Promise<void> {
     this.#endIsNear(CANCEL_PATIENCE_MS);
-    const end = await this.#turn?.cancel();
+    await this.#turn?.cancel();
     if (!this.#isStored && !this.ended) {
       const tried = new Promise<void>((resolve) => { this.#onTried.push(resolve); });
       this.#wakeRetry();
@@ -235,7 +235,6 @@ export class BackgroundRun implements EventSource {
     }
     if (!this.#isStored) throw endNotStored();
     await this.finished;
-    return end?.record ?? this.queued;
   }
 
   /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end, if that can be. */

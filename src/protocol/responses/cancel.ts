@@ -10,9 +10,8 @@ export function notCancellable(): ApiError {
 /** The response as it ended, now or before; null if its time was over meanwhile, or it was deleted. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
 export async function cancelResponse(responses: ResponseStore, background: BackgroundResponses, record: StoredResponse): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
-  const run = background.find(record.id);
-  if (run !== null) return run.cancel();
   const stopped = await background.cancel(record.id);
+  // As it is stored, on whichever thread it ran: while its end waited for the disk it may have been deleted.
   const now = await responses.get(record.organizationId, record.id);
   if (now === null || !isUnfinished(now.status)) return now;
   throw stopped ? endNotStored() : notCancellable();

@@ -4,7 +4,7 @@
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
 import type { ThreadBus } from '../../shared/bus.js';
-import { endOf, isTerminal, terminalEvents, unbroken } from './replay.js';
+import { endOf, endOfStored, isTerminal, terminalEvents, unbroken } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';
 
@@ -27,8 +27,7 @@ export class RemoteRun implements EventSource {
 
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const found = await this.responses.events(this.id, after, atLeast);
-    // Deleted: what tells how it ended was sent before that, and may come a moment later.
-    if (found === null) return this.end.length === 0 && this.#looks === 0 ? [] : null;
+    if (found === null) return this.#withoutLog(after);
     const events = unbroken(found, after);
     if (events.length === 0 && found.length > 0) {
       if (this.end.length === 0) this.end = await endOf(this.responses, this.id);
@@ -54,6 +53,16 @@ export class RemoteRun implements EventSource {
     if (isUnfinished(record.status)) return events;
     this.ended = true;
     return last === null || last.sequence < after ? events : terminalEvents(record.resource as unknown as ResponseResource, last.sequence + 1);
+  }
+
+  /** It was deleted, or its log is over; null if all that can be told is `end`. */
+  async #withoutLog(after: number): Promise<readonly StoredEvent[] | null> {
+    if (this.ended) return [];
+    if (this.end.length > 0) return null;
+    const end = await endOfStored(this.responses, this.organizationId, this.id, after);
+    this.ended = end !== null;
+    // Deleted: what tells how it ended was sent before that, and may come a moment later.
+    return end ?? (this.#looks === 0 ? [] : null);
   }
 
   watch(wake: () => void): () => void {

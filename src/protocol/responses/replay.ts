@@ -1,6 +1,6 @@
 // The events of a stored response, made again from its items: one delta per part (contract section 7). Pure but for
 // reads of its log.
-import type { ResponseStore } from '../../storage/response-store.js';
+import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
 import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, ResponseResource } from './resource.js';
@@ -59,6 +59,12 @@ export async function endOf(responses: Pick<ResponseStore, 'events' | 'lastEvent
   const last = await responses.lastEvent(id);
   if (last === null || !isTerminal(last)) return [];
   return (await responses.events(id, last.sequence - 2) ?? []).filter(isOfEnd);
+}
+
+/** The last events of a response whose log is over before all of it was read, behind number `after`; null if it is not there any more, or has not ended. */
+export async function endOfStored(responses: Pick<ResponseStore, 'get'>, organizationId: string, id: string, after: number): Promise<readonly StoredEvent[] | null> {
+  const record = await responses.get(organizationId, id);
+  return record === null || isUnfinished(record.status) ? null : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
 }
 
 /** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */

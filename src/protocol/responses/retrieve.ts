@@ -7,7 +7,7 @@ import { isUnfinished, type ResponseStore, type StoredResponse } from '../../sto
 import { validated } from '../validation.js';
 import type { ResponsesDeps } from './deps.js';
 import { eventDialect } from './encode-dialect.js';
-import { endOf, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
+import { endOf, endOfStored, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
 import type { ReasoningItem, ResponseResource } from './resource.js';
 import { createSchema } from './schema.js';
 import { eventList, sendEvents, type EventSource } from './stored-stream.js';
@@ -65,9 +65,15 @@ async function loggedEvents(responses: ResponseStore, record: StoredResponse, st
   return {
     async after(after, atLeast) {
       const found = await responses.events(record.id, after, atLeast);
-      const events = found === null ? null : unbroken(found, after);
-      if (events === null || events.length > 0) return events;
-      if (found?.length !== 0 && end.length > 0) return end.filter(({ sequence }) => sequence > after);
+      if (found === null) {
+        const left = end.length > 0 ? null : await endOfStored(responses, record.organizationId, record.id, after);
+        if (left !== null && told) return [];
+        told = true;
+        return left;
+      }
+      const events = unbroken(found, after);
+      if (events.length > 0) return events;
+      if (found.length > 0 && end.length > 0) return end.filter(({ sequence }) => sequence > after);
       if (told) return events;
       told = true;
       return terminalEvents(resourceOf(record), last.sequence + 1);

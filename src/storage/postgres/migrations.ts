@@ -17,9 +17,12 @@ import type { Migration } from './migrations/migration.js';
 const LOCK = 7_011_423_001;
 /** How long another process may take with it. */
 const LOCK_MS = 120_000;
-/** How long a step waits for a table that requests are using, while all that come later wait behind it. Well under the second after which
- *  PostgreSQL looks for transactions that wait for one another (deadlock_timeout): it is the step that gives way, and no request. */
+/** How long a step waits for tables that requests are using, while all that come later wait behind it: for all of them together, since
+ *  it keeps those it has. Well under the second after which PostgreSQL looks for transactions that wait for one another
+ *  (deadlock_timeout): it is the step that gives way, and no request. */
 const TABLE_LOCK_MS = 250;
+/** What each statement has of it at least, however long those before took. */
+const LEAST_LOCK_MS = 25;
 /** Between two tries of a step that gave way, so that what waited behind it gets through. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
@@ -101,8 +104,11 @@ async function applyBesideRequests(client: pg.Client, version: number, migration
 async function apply(client: pg.Client, version: number, { what, oldest, statements }: Migration): Promise<void> {
   await client.query('BEGIN');
   try {
-    await client.query(`SET LOCAL lock_timeout = ${TABLE_LOCK_MS}`);
-    for (const statement of statements) await client.query(statement);
+    const until = performance.now() + TABLE_LOCK_MS;
+    for (const statement of statements) {
+      await client.query(`SET LOCAL lock_timeout = ${Math.max(LEAST_LOCK_MS, Math.ceil(until - performance.now()))}`);
+      await client.query(statement);
+    }
     if (version < SAYS_OLDEST) await client.query('INSERT INTO monolith_versions (version, what) VALUES ($1, $2)', [version, what]);
     else await client.query('INSERT INTO monolith_versions (version, what, oldest) VALUES ($1, $2, $3)', [version, what, oldest]);
     await client.query('COMMIT');

@@ -24,7 +24,8 @@ export interface Known {
   /** Microseconds. */
   readonly askedAt: number;
   deleteAsked: boolean;
-  deleted: boolean;
+  /** When it was first said to be: microseconds; Infinity: not yet. */
+  deletedAt: number;
   /** Of the log. */
   readonly events: Map<number, string>;
 }
@@ -46,13 +47,13 @@ export class ResponsesWitness {
 
   get(id: string): Known | undefined { return this.#byId.get(id); }
 
-  add(known: Omit<Known, 'ended' | 'deleteAsked' | 'deleted' | 'events'>, resource: Resource): Known {
+  add(known: Omit<Known, 'ended' | 'deleteAsked' | 'deletedAt' | 'events'>, resource: Resource): Known {
     const before = this.#byId.get(known.id);
     if (before !== undefined) {
       this.violated(`two responses are ${known.id}`);
       return before;
     }
-    const added: Known = { ...known, ended: null, deleteAsked: false, deleted: false, events: new Map() };
+    const added: Known = { ...known, ended: null, deleteAsked: false, deletedAt: Infinity, events: new Map() };
     this.known.push(added);
     this.#byId.set(known.id, added);
     this.saw(added, resource);
@@ -81,9 +82,21 @@ export class ResponsesWitness {
   /** A client was shown it. `since`: seconds, when it was asked for. */
   found(known: Known, organizationId: string, since: number): void {
     if (organizationId !== known.organizationId) this.violated(`${known.id} of ${known.organizationId} is shown to ${organizationId}`);
-    if (known.deleted) this.violated(`${known.id} is shown, which was deleted`);
-    if (this.expiresAt(known) <= since) this.violated(`${known.id} is shown at ${since}, and had expired at ${this.expiresAt(known)}`);
-    if (!known.stored) this.violated(`${known.id} is shown, which was not to be stored`);
+    if (known.deletedAt <= this.time.now) this.violated(`${known.id} is shown, which was deleted`);
+    this.#wasThere(known, since);
+  }
+
+  /** A client was told that it is deleted now. Erasing goes on behind that moment, so that another may be told of a later one sooner, but nobody who asks then. */
+  deleted(known: Known, organizationId: string, since: number, askedAt: number): void {
+    if (organizationId !== known.organizationId) this.violated(`${known.id} of ${known.organizationId} is deleted by ${organizationId}`);
+    if (known.deletedAt < askedAt) this.violated(`${known.id} is deleted by who asked at ${askedAt}, and was at ${known.deletedAt}`);
+    this.#wasThere(known, since);
+    known.deletedAt = Math.min(known.deletedAt, this.time.now);
+  }
+
+  #wasThere(known: Known, since: number): void {
+    if (this.expiresAt(known) <= since) this.violated(`${known.id} is there at ${since}, and had expired at ${this.expiresAt(known)}`);
+    if (!known.stored) this.violated(`${known.id} is there, which was not to be stored`);
   }
 
   /**

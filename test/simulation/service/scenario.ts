@@ -119,12 +119,14 @@ export class Scenario {
     return this.ask(thread, 'POST', '/v1/responses', '', { model: 'alpha', input: textOf(course), background: true, stream: false, max_output_tokens: tokens + 1 });
   }
 
-  async ask(thread: number, method: string, path: string, id: string, body: unknown = undefined, query: Record<string, string> = {}): Promise<SimExchange> {
+  /** `reads`: else the client reads nothing of what it is sent. */
+  async ask(thread: number, method: string, path: string, id: string, body: unknown = undefined, query: Record<string, string> = {}, reads = true): Promise<SimExchange> {
     const identity = {
       organizationId: 'org_1', organizationNumber: 1, keyId: 'key_1', models: ['*'], scopes: ['inference', 'models.read', 'responses.read', 'responses.delete', 'tokens.count'],
       limits: {}, keyLimits: null, monthlyTokenCap: null,
     } as unknown as SimExchange['identity'];
     const exchange = new SimExchange(method, `req_${this.#tag}`, identity, body, { id }, new URLSearchParams(query), () => undefined);
+    exchange.stopped = !reads;
     await this.as(thread, () => { void this.thread(thread).serve(exchange, path); });
     await this.pass(50);
     return exchange;
@@ -153,7 +155,7 @@ export class Scenario {
       engines: { running: new Set(), prepared: () => undefined, slot: () => undefined },
       watchAdmission: (admission) => admission,
       watchUsage: (usage) => ({ finished: (end) => { this.told.push(end); usage.finished(end); }, rejected: (rejected) => usage.rejected(rejected) }),
-      storedMonth: () => undefined, isSuspended: () => false, storeFailed: () => undefined,
+      storedMonth: () => undefined, isSuspended: () => false,
     };
   }
 

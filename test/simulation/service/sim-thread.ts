@@ -45,8 +45,6 @@ export interface Common {
   watchUsage(usage: UsageSink): UsageSink;
   storedMonth(organizationId: string, month: string, tokens: number): void;
   isSuspended(organizationId: string): boolean;
-  /** The store takes no writes any more. */
-  storeFailed(): void;
 }
 
 const SEALER = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), [...MODELS]);
@@ -57,7 +55,7 @@ export class SimThread {
     readonly listeners: ReadonlySet<(organizationId: string | null) => void>,
     readonly owner: Owner, readonly index: number, readonly admission: Admission, readonly responses: ResponseStore, readonly background: BackgroundResponses,
     readonly generations: RunningGenerations, readonly usage: UsageRecorder, readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>,
-    private readonly routes: readonly Route[], private readonly undo: UndoStack,
+    private readonly routes: readonly Route[], private readonly store: SimStore, private readonly undo: UndoStack,
   ) {}
 
   /** As openService(). */
@@ -67,7 +65,6 @@ export class SimThread {
     return UndoStack.opening(async (undo) => {
       const store = new SimStore(disk, owner);
       undo.add(tellStorageFailure(store, bus, log));
-      store.onFailure(() => common.storeFailed());
       const { responses } = folderResponses(store, common.held, { bus, settings: config.responses, primary, log, undo });
       const usageStore = new LmdbUsageStore(store);
       const usage = new UsageRecorder(usageStore, log);
@@ -107,8 +104,13 @@ export class SimThread {
         chatCompletionsRoute(generation),
         ...responsesRoutes({ ...generation, sealer: SEALER, responses, settings: config.responses, background, running: new RunningResponses(bus, background) }),
       ];
-      return new SimThread(listeners, owner, bus.index, admission, responses, background, generations, usage, failUnfinished, routes, undo);
+      return new SimThread(listeners, owner, bus.index, admission, responses, background, generations, usage, failUnfinished, routes, store, undo);
     });
+  }
+
+  /** As Service: told at once if it was while the thread was opened. */
+  onStorageFailure(listener: () => void): void {
+    this.store.onFailure(listener);
   }
 
   /** As the HTTP server does: one route, whose failure is an answer. */

@@ -49,8 +49,8 @@ interface Organization {
   keys: { readonly id: string; limits: Record<string, LimitOverride> | null }[];
   cap: number | null;
   suspended: boolean;
-  /** Microseconds, until when all that it had stored was being erased. */
-  erasedUntil: number;
+  /** Each time that all it had stored was erased: on whose thread, and until when, in microseconds. */
+  readonly erasures: { readonly owner: Owner; until: number }[];
 }
 
 interface Asked {
@@ -72,6 +72,8 @@ interface Asked {
 interface Process {
   readonly owners: Owner[];
   state: 'opening' | 'up' | 'ending' | 'over';
+  /** When the store of a thread took no writes any more, the last one: the primary one hears of it, and the process ends. Microseconds. */
+  failedAt: number;
   readonly counters: SharedArrayBuffer;
   readonly held: SharedArrayBuffer;
   readonly limits: LimitsWitness;
@@ -122,7 +124,7 @@ export class World {
     this.#responses = new ResponsesWitness(this.#config.responses.retention_days * DAY_S, time, violated);
     this.#slots = new SlotsWitness(violated);
     this.#organizations = [1, 2, 3].map((number) => ({
-      id: `org_${number}`, number, limits: {}, cap: one(null, null, 300, 3_000), suspended: false, erasedUntil: -1,
+      id: `org_${number}`, number, limits: {}, cap: one(null, null, 300, 3_000), suspended: false, erasures: [],
       keys: [1, 2].map((key) => ({ id: `key_${number}_${key}`, limits: one(null, null, { '*': { rpm: 10, concurrency: 2 } }) })),
     }));
   }
@@ -270,17 +272,16 @@ export class World {
     const { status, code, unexpected } = exchange;
     this.trace.update(`${exchange.requestId} ${kind} ${String(status)} ${String(code)} ${JSON.stringify(exchange.answer)} ${(exchange.events ?? []).map(({ data }) => data).join('\n')}\n`);
     if (unexpected !== null) return this.#violated(`${exchange.requestId} (${kind}) was answered with an internal error: ${String((unexpected as Error).stack ?? unexpected)}`);
-    if (code === 'maintenance' && this.#disk.failedAt < exchange.receivedAt * 1000 && this.#process?.state === 'up' && this.#process.primary !== null) {
+    if (code === 'maintenance' && this.#disk.failedAt < exchange.receivedAt * 1000 && this.#process?.state === 'up' && this.time.now - this.#process.failedAt > SECOND && this.#process.primary !== null) {
       return this.#violated(`${exchange.requestId} (${kind}) is told that nothing can be stored, and the disk was well`);
     }
     if (known !== null) {
       if (status === 404 && code === 'response_not_found') this.#responses.missed(known, organization.id);
+      else if (status === 200 && exchange.method === 'DELETE') this.#responses.deleted(known, organization.id, asked.since, exchange.receivedAt * MS);
       else if (status === 200 && kind !== 'follow') this.#responses.found(known, organization.id, asked.since);
       const isGenerated = (): boolean => this.#answering().some(({ background }) => background.find(known.id) !== null);
       if (kind === 'cancel' && code === 'response_not_cancellable' && known.background && this.#disk.slowUs < SECOND && isGenerated()) this.#violated(`${known.id} is said not to be cancellable, and is being generated`);
-      if (status === 200 && kind === 'delete') {
-        known.deleted = true;
-      } else if (status === 200 && (kind === 'get' || kind === 'cancel')) {
+      if (status === 200 && (kind === 'get' || kind === 'cancel')) {
         this.#responses.saw(known, exchange.answer as Resource);
         if (kind === 'cancel' && !isEnded((exchange.answer as Resource).status)) this.#violated(`${known.id} is ${(exchange.answer as Resource).status} after it was cancelled`);
       } else if (status === 200 && kind === 'items') {
@@ -313,7 +314,7 @@ export class World {
     const kept = this.#responses.get(resource.id) ?? this.#responses.add({
       tag, id: resource.id, seenAt: asked.since, askedAt: exchange.receivedAt * 1000, organizationId: organization.id, createdAt: resource.created_at, stored, background: kind === 'background', previous, input: textOf(course),
     }, resource);
-    if (organization.erasedUntil >= exchange.receivedAt * 1000) kept.deleteAsked = true;
+    if (organization.erasures.some(({ until }) => until >= exchange.receivedAt * 1000)) kept.deleteAsked = true;
     if (isNew && stored) this.figures.stored++;
     if (isNew && kind === 'background') this.figures.background++;
     if (kind === 'background' && events !== null) this.#responses.followed(kept, events, -1, isWhole, this.#wasWell(kept));
@@ -367,12 +368,13 @@ export class World {
     if (thread === undefined) return;
     const all = this.#responses.known.filter(({ organizationId }) => organizationId === id);
     for (const known of all) known.deleteAsked = true;
-    organization.erasedUntil = Infinity;
-    const over = (): void => { organization.erasedUntil = this.time.now; };
+    const erasure = { owner: thread.owner, until: Infinity };
+    organization.erasures.push(erasure);
+    const over = (): void => { erasure.until = this.time.now; };
     await this.time.as(thread.owner, () => {
       thread.responses.eraseOrganization(id).then(() => {
         over();
-        for (const known of all) known.deleted = true;
+        for (const known of all) known.deletedAt = Math.min(known.deletedAt, this.time.now);
       }, over);
     });
   }
@@ -390,7 +392,7 @@ export class World {
     const { time } = this;
     const answering = this.#threads > 1 ? this.#threads : 0;
     const process: Process = {
-      owners: [], state: 'opening', counters: new SharedArrayBuffer(tableBytes(RECORDS)), held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
+      owners: [], state: 'opening', failedAt: -Infinity, counters: new SharedArrayBuffer(tableBytes(RECORDS)), held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
       limits: new LimitsWitness(this.#config.limits, time, (what) => this.#violated(what)), hub: null, primary: null, threads: new Array<null>(answering).fill(null), running: 0,
       ledgers: Array.from({ length: answering + 1 }, () => new Int32Array(new SharedArrayBuffer(RECORDS * 4))), sockets: [],
     };
@@ -403,6 +405,10 @@ export class World {
       SimThread.open(owner, bus, true, null, this.#common(process)).then((thread) => {
         process.primary = thread;
         process.state = 'up';
+        thread.onStorageFailure(() => {
+          process.failedAt = Math.max(process.failedAt, time.now);
+          if (process.state === 'up') void this.#orderly(process, 3 * SECOND);
+        });
         if (answering === 0) process.threads.push(thread);
         for (let index = 1; index <= answering; index++) this.#startThread(process, index);
       }, () => {
@@ -424,7 +430,10 @@ export class World {
     // Its modules are read and its models attached to before it hears anything.
     time.at(time.now + this.#draws.below(1_500) * MS, owner, () => {
       const bus = new PortBus(index, port2, { threads: this.#threads, onError: (error, topic) => this.#errors.push(`${topic}: ${String(error)}`) });
-      SimThread.open(owner, bus, false, process.ledgers[index] as Int32Array, this.#common(process)).then((thread) => { process.threads[index - 1] = thread; }, () => this.#threadEnded(process, index, owner));
+      SimThread.open(owner, bus, false, process.ledgers[index] as Int32Array, this.#common(process)).then((thread) => {
+        process.threads[index - 1] = thread;
+        thread.onStorageFailure(() => { process.failedAt = Math.max(process.failedAt, time.now); });
+      }, () => this.#threadEnded(process, index, owner));
     });
   }
 
@@ -502,7 +511,6 @@ export class World {
       }),
       storedMonth: (organizationId, month, tokens) => process.limits.storedMonth(organizationId, month, tokens),
       isSuspended: (organizationId) => this.#organizations.some(({ id, suspended }) => id === organizationId && suspended),
-      storeFailed: () => { if (process.state === 'up') void this.#orderly(process, 3 * SECOND); },
     };
   }
 
@@ -618,6 +626,7 @@ export class World {
   async #check(draws: Draws): Promise<void> {
     const process = this.#process;
     this.#asked = this.#asked.filter((asked) => !asked.exchange.over);
+    for (const { erasures } of this.#organizations) for (const erasure of erasures) if (!erasure.owner.alive) erasure.until = Math.min(erasure.until, this.time.now);
     this.#slots.check();
     if (process?.primary != null && process.state === 'up') {
       const { primary } = process;

@@ -230,6 +230,21 @@ TEST(scheduler_gives_no_step_of_its_own_to_a_flood) {
   }
 }
 
+// Who runs is counted in each step: as soon as the other one of its organization has ended, a prompt is its only one.
+TEST(scheduler_computes_a_first_token_by_itself_once_it_is_the_only_one) {
+  Bench bench(1000, 64, 8);
+  for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
+  for (int i = 0; i < 10; ++i) bench.step();
+  const Request& first = bench.add(prompt_of(70, 300), 2, 1);
+  const Request& second = bench.add(prompt_of(120, 400), 2, 20);
+  while (only(first).generated() == 0) CHECK(!bench.step().first_tokens);
+  const int n_left = 120 - only(second).n_computed;
+  CHECK(n_left > 0 && n_left < 64);
+  const StepPlan& plan = bench.step();
+  CHECK(plan.first_tokens);
+  CHECK_EQ(plan.n_rows, n_left);
+}
+
 // Nor does a flood of prompts keep a first token waiting for a whole step of its own, where nobody decodes.
 TEST(scheduler_computes_a_first_token_before_a_floods_prompts) {
   Bench bench(1000, 64, 8);
@@ -293,6 +308,19 @@ TEST(scheduler_shares_prompt_tokens_between_organizations) {
   const int of_oldest = only(*bench.requests[0]).n_computed;
   bench.step(false);
   CHECK(only(*bench.requests[0]).n_computed > of_oldest);
+}
+
+// Of two that both have many, the oldest prompt of all has a part of its own besides, so that it gets on.
+TEST(scheduler_gives_the_oldest_of_two_floods_more) {
+  Bench bench(4000, 100, 24);
+  for (const uint64_t organization : {2, 1})
+    for (int i = 0; i < 6; ++i) bench.add(prompt_of(1000, static_cast<int>(organization) * 7000 + 331 * i), organization, 5);
+  for (int i = 0; i < 4; ++i) bench.step(false);
+  const auto n_computed = [&](int of) { return only(*bench.requests[static_cast<size_t>(of)]).n_computed; };
+  const int oldest = n_computed(0), of_other = n_computed(6);
+  bench.step(false);
+  CHECK(n_computed(0) - oldest >= 50);
+  CHECK_EQ(n_computed(6) - of_other, 19);
 }
 
 // More choices than places: what is beyond waits in line like everybody.
@@ -575,6 +603,16 @@ TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
       CHECK(bench.scheduler.preemptions() > 0);
       CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
     }
+  }
+}
+
+// A prompt has the window pages of a whole step in each, not of the next row alone.
+TEST(a_long_prompt_with_windows_is_computed_a_whole_step_at_a_time) {
+  for (const int full : {0, 1}) {
+    Bench bench(100, 40, 2, true, {.full = full, .windowed = 1, .window = 50});
+    bench.add(prompt_of(400), 1, 5);
+    for (int i = 0; i < 10; ++i) CHECK_EQ(bench.step().n_rows, 40);
+    CHECK_EQ(only(*bench.requests[0]).generated(), 1);
   }
 }
 
