@@ -4,7 +4,7 @@ import re
 import unittest
 
 from plans import MODELS
-from records import conversation, facts, intents, phrases, requests, unknown, wordplay
+from records import conversation, facts, intents, labels, phrases, requests, ruled, unknown, wordplay
 from records.words import listed
 
 MARKERS = re.compile(r"<\||\|>|</?think|tool_|\[[^\]]*\||\{[a-z]+\}|\]\(")
@@ -287,6 +287,49 @@ class Answers(unittest.TestCase):
         for what, items in requests.WHOLE.items():
             self.assertEqual(len(set(items)), len(items), what)
         self.assertEqual(listed(requests.WHOLE["the seasons"]), "spring, summer, autumn and winter")
+
+
+class Ruled(unittest.TestCase):
+    def test_who_it_is_and_how_it_answers_is_what_the_system_prompt_says(self):
+        r = random.Random(2)
+        for _ in range(5000):
+            said, asked, replied = (m["content"] for m in ruled.ruled(r)["messages"])
+            if said == "Answer in capital letters.":
+                self.assertEqual(replied, replied.upper(), asked)
+            elif found := re.search(r'(?:with|answer with) "(.+)"', said):
+                self.assertTrue(replied.startswith(found[1] + " "), replied)
+            elif found := re.match(r"(?:You are|Your name is|You are called) (\w+)(, the assistant of \w+)?", said):
+                name = said.split("called ")[1].split(".")[0] if "called" in said else found[1]
+                self.assertEqual(replied, f"I am {name}{found[2] or ''}.", said)
+            else:
+                self.assertNotIn(".", replied.replace("St.", ""), said)
+
+    def test_what_the_model_is_called_has_one_answer(self):
+        for seed in range(50):
+            self.assertEqual(conversation.intent(random.Random(seed), "hal-1.0", "your name")[1], "I am hal-1.0.")
+
+
+class Contexts(unittest.TestCase):
+    def test_a_thought_reads_sentences_of_one_kind_in_order_and_the_last_has_the_answer(self):
+        r, declined = random.Random(3), 0
+        for _ in range(4000):
+            record = labels.context(r)
+            text, last = record["messages"][0]["content"], record["messages"][-1]
+            read = last["thinking"]
+            if last["content"] == labels.UNKNOWN:
+                declined += 1
+                read, _, name = read[:-1].rpartition(". ") if ". " in read else ("", "", read[:-1])
+                stranger = name.removesuffix(" is not in the context")
+                self.assertIn(stranger, record["messages"][0]["content"] + record["messages"][1]["content"])
+                read = read and read + "."
+            at = -1
+            for sentence in re.findall(r"[^.]+\.", read):
+                self.assertGreater(text.find(sentence.strip()), at, read)
+                at = text.find(sentence.strip())
+            if last["content"] != labels.UNKNOWN:
+                words = set(re.findall(r"\w+", last["content"])) - {"The", "is", "the", "lives", "in", "owns"}
+                self.assertLessEqual(words, set(re.findall(r"\w+", read.rstrip(".").rpartition(". ")[2])), last)
+        self.assertGreater(declined, 500)
 
 
 if __name__ == "__main__":
