@@ -254,7 +254,7 @@ t.test('refusals name the place', async (t) => {
     [{ temperature: 5, messages: [{ role: 'x' }] }, 'unknown_variant', 'messages[0].role'],
   ];
   for (const [change, code, param] of cases) t.same(refusal(change), [code, param], `${code} ${param}`);
-  t.throws(() => parseMessages([], policy, 'generate'), { code: 'invalid_body' });
+  for (const body of [[], null, 'x', 5]) t.throws(() => parseMessages(body, policy, 'generate'), { code: 'invalid_body' }, JSON.stringify(body));
 });
 
 t.test('counting needs no max_tokens and heeds no stream', async (t) => {

@@ -57,6 +57,16 @@ t.test('each choice: what its events told, and then what its end tells', async (
   t.match(tally, { choicesLeft: 0, usage: { completionTokens: 11, reasoningTokens: 4 } }, 'what was told of is never taken back');
 });
 
+t.test('what was told was estimated: the end has what was counted, of that choice alone', async (t) => {
+  const { tally } = tallied({ tokens: 9, exact: false }, 2);
+  tally.take(text(0, 8, 'reasoning'));
+  tally.take(text(1, 3, 'reasoning'));
+  tally.take({ ...finished(0, 5, 1), counted: { promptTokens: 30, cachedTokens: 2, estimated: false } } as RunEvent);
+  t.match(tally, { estimated: false, usage: { promptTokens: 30, cachedTokens: 2, completionTokens: 5 + 3, reasoningTokens: 1 + 3 } });
+  tally.take({ ...finished(1, 7, 4), counted: { promptTokens: 30, cachedTokens: 2, estimated: true } } as RunEvent);
+  t.match(tally, { estimated: true, usage: { completionTokens: 5 + 7, reasoningTokens: 1 + 4 } }, 'or more');
+});
+
 t.test('its times, by choice', async (t) => {
   const { tally, observed } = tallied({ tokens: 1, exact: true }, 2);
   tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1 });

@@ -151,6 +151,31 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
   await (await openStore(bad)).close();
 });
 
+t.test('however much of its end is missing, what has lost something is refused before it is mapped', async (t) => {
+  const short = join(folder, 'short');
+  const store = await openStore(short);
+  const table = store.table('keys');
+  await store.transaction(() => { for (let n = 0; n < 300; n++) void table.put(`key ${n}`, 'x'.repeat(500)); });
+  await store.transaction(() => { for (let n = 0; n < 100; n++) void table.remove(`key ${n}`); });
+  for (let n = 0; n < 4; n++) await table.put('key 200', n);         // so that the roots are on pages that were free, before those of values
+  await store.close();
+  const file = databasePath(short);
+  const refuses = (look: (path: string) => unknown): boolean => {
+    try {
+      look(file);
+      return false;
+    } catch (error) {
+      if ((error as Error).name !== 'DamagedFile') throw error;
+      return true;
+    }
+  };
+  const { pages } = checkWhole(file);
+  for (let left = pages; left >= 2; left--) {
+    truncateSync(file, left * 4096);
+    t.equal(refuses(checkHead), refuses(checkWhole), `${left} of ${pages} pages left`);
+  }
+});
+
 t.test('a value that cannot be decoded, and a process that ends by it, are verdicts', async (t) => {
   const odd = join(folder, 'odd');
   const store = await openStore(odd);

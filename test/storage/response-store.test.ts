@@ -34,6 +34,24 @@ t.test('what an organization builds on another\'s response counts nothing of it'
   t.equal(head(theirs.id), undefined);
 });
 
+t.test('what is being erased when the store is closed stops after its transaction, and the next one goes on', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const { responses, store } = open;
+  const all = Array.from({ length: 200 }, () => record());
+  for (const one of all) await responses.save(one);
+  const erasing = responses.eraseOrganization('org_a');
+  await responses.close();
+  await erasing;
+  const left = [...store.table('responses-by-organization').keys()].length;
+  t.ok(left > 0 && left < 200, `${left} of 200 are left`);
+  const again = openResponseStore(store, { retention_days: 30 }, { now: () => START });
+  t.equal(await again.eraseOrganization('org_a'), left);
+  await again.sweep();
+  t.equal([...store.table('responses').keys()].length, 0);
+  await again.close();
+});
+
 t.test('what was written ahead of a save that comes too late goes with it', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());

@@ -195,13 +195,13 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
 
   t.test('images', async (t) => {
     const { responses } = open;
-    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(3 * 1024 * 1024).fill(7)];
+    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(9 * 1024 * 1024).fill(7)];   // more than goes in one statement
     const content = [
       { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' }, { type: 'input_text', text: 'data:,kept' },
       { type: 'input_image', image_url: 'https://images.example.com/a.png' },
     ];
     const small = record({ input: [message('user', content, [bytes[0]!, new Uint8Array([9])])] });
-    const large = record({ input: [message('user', content, bytes)], previousId: small.id });
+    const large = record({ input: [message('user', content, [bytes[1]!, bytes[0]!])], previousId: small.id });
     for (const saved of [small, large]) {
       await responses.save(saved);
       const read = (await inputOf(responses, saved.id))[0]!;

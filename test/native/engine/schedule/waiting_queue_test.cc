@@ -91,6 +91,16 @@ TEST(waiting_queue_remembers_debts_while_others_wait) {
   CHECK_EQ(line.order(2), std::string("ba"));
 }
 
+// Two that both owe: who owes less is first, until they have had as many places.
+TEST(waiting_queue_lets_several_pay_their_debts_together) {
+  Line line;
+  line.add('a', 4);
+  line.add('b', 6);
+  for (int i = 0; i < 6; ++i) line.add('a'), line.add('b');
+  CHECK_EQ(line.order(2), std::string("ab"));
+  CHECK_EQ(line.order(8), std::string("aaababab"));
+}
+
 TEST(waiting_queue_never_lets_newcomers_starve_who_owes) {
   Line line;
   line.add('a', kMaxChoices);
