@@ -64,6 +64,11 @@ export const FAMILY_SHAPES = {
       'embedding_length': '2048', 'block_count': '30', 'feed_forward_length': '8192', 'attention.head_count': '8', 'attention.head_count_kv': '2',
       'attention.key_length': '256', 'attention.value_length': '256', 'rope.dimension_count': '256', 'attention.sliding_window': '512',
     },
+    // Published files have keys and values of the layers that share another's, too.
+    tensors: {
+      'per_layer_token_embd.weight': [30 * 256, 131_072],
+      'attn_k.weight': [2048, 512], 'attn_v.weight': [2048, 512], 'attn_k_norm.weight': [256],
+    },
   },
   'gemma-4-e2b': {
     like: 'gemma4-ple.q8_0.gguf', vocabulary: 131_072, cut: 'half the vocabulary (and so of the per-layer embeddings)',

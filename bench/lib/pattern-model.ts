@@ -80,10 +80,11 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
   // Factors of rotations: half as many as dimensions rotate.
   const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0, rotating = Number(set['rope.dimension_count'] ?? rotated);
+  const toldOf = (name: string) => told[name.replace(/^blk\.\d+\./, '')];
   const dimsOf = (name: string, dims: readonly number[]): readonly number[] => {
     if (name === 'token_embd.weight') return [embedding, vocabulary ?? dims[1] ?? 0];
     if (isRead(name) && rotated > 0) return [(dims[0] ?? 0) / rotated * rotating];
-    return told[name.replace(/^blk\.\d+\./, '')] ?? dims;
+    return toldOf(name) ?? dims;
   };
   const guessing = Number(set['nextn_predict_layers'] ?? own('nextn_predict_layers')?.numbers?.[0] ?? 0);
   const listed = layered(pattern, old, layers, guessing, likeOf).map(({ name, dims }) => ({
@@ -97,7 +98,9 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   const known = new Set(wanted.map(({ name }) => name));
   const tensors = [
     ...randomTensors(wanted, { type, layers, experts: Number(set['expert_count'] ?? own('expert_count')?.numbers?.[0] ?? 0), mixed: true }),
-    ...listed.filter(({ name }) => isRead(name) && !known.has(name)).map(({ name, dims }) => ({ name, dims, type: 'f32' as const, mean: 1, std: 0 })),
+    // Told, but read by nobody here: others want them to be there.
+    ...listed.filter(({ name }) => (isRead(name) || toldOf(name) !== undefined) && !known.has(name))
+      .map(({ name, dims }) => ({ name, dims, type: dims.length === 1 ? 'f32' as const : 'f16' as const, mean: 1, std: 0 })),
   ];
   return { metadata, tensors };
 }
