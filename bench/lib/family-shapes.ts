@@ -8,10 +8,11 @@ export interface FamilyShape {
   readonly cut: string;                          // what is smaller than in the published model; '': nothing
   readonly set: Readonly<Record<string, string>>;
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
+  readonly layers?: readonly number[];           // which of the pattern's layers each is like, where repeating them does not do
 }
 
-const times = (count: number, pattern: readonly (number | boolean)[]) =>
-  Array.from({ length: count }, (_, i) => String(pattern[i % pattern.length])).join(',');
+const repeated = <T>(count: number, pattern: readonly T[]) => Array.from({ length: count }, (_, i) => pattern[i % pattern.length] as T);
+const times = (count: number, pattern: readonly (number | boolean)[]) => repeated(count, pattern).join(',');
 
 // Nemotron-H's layers by letter: a state space, attention, a network.
 const letters = (layers: string, kvHeads: number, width: number) => ({
@@ -57,6 +58,18 @@ export const FAMILY_SHAPES = {
       'expert_count': '256', 'expert_used_count': '10', 'expert_feed_forward_length': '512', 'expert_shared_feed_forward_length': '512',
     },
   },
+  'gemma-3n-e2b': {
+    like: 'gemma3n.q4_0.gguf', vocabulary: 131_072, cut: 'half the vocabulary (and so of the per-layer embeddings)',
+    set: {
+      'embedding_length': '2048', 'block_count': '30', 'feed_forward_length': '8192', 'attention.head_count': '8', 'attention.head_count_kv': '2',
+      'attention.key_length': '256', 'attention.value_length': '256', 'rope.dimension_count': '256', 'attention.sliding_window': '512',
+    },
+    // Published files have keys and values of the layers that share another's, too.
+    tensors: {
+      'per_layer_token_embd.weight': [30 * 256, 131_072],
+      'attn_k.weight': [2048, 512], 'attn_v.weight': [2048, 512], 'attn_k_norm.weight': [256],
+    },
+  },
   'gemma-4-e2b': {
     like: 'gemma4-ple.q8_0.gguf', vocabulary: 131_072, cut: 'half the vocabulary (and so of the per-layer embeddings)',
     set: {
@@ -66,6 +79,17 @@ export const FAMILY_SHAPES = {
       'attention.sliding_window': '512', 'attention.sliding_window_pattern': times(35, [true, true, true, true, false]),
       'embedding_length_per_layer_input': '256', 'attention.shared_kv_layers': '20',
     },
+    layers: [...repeated(15, [0, 0, 0, 0, 2]), ...repeated(20, [3, 3, 3, 3, 5])],
+  },
+  'gemma-4-31b': {
+    like: 'gemma4.f16.gguf', vocabulary: 32_000, cut: '6 of 60 layers, vocabulary',
+    set: {
+      'embedding_length': '5376', 'block_count': '6', 'feed_forward_length': '21504',
+      'attention.head_count': '32', 'attention.head_count_kv': '16,16,16,16,16,4', 'attention.key_length': '512', 'attention.value_length': '512',
+      'attention.key_length_swa': '256', 'attention.value_length_swa': '256', 'rope.dimension_count': '512', 'rope.dimension_count_swa': '256',
+      'attention.sliding_window': '1024', 'attention.sliding_window_pattern': times(6, [true, true, true, true, true, false]),
+    },
+    layers: [0, 0, 0, 0, 0, 1],
   },
   'gemma-4-26b-a4b': {
     like: 'gemma4-moe.q8_0.gguf', vocabulary: 32_000, cut: '5 of 30 layers, vocabulary',
@@ -76,6 +100,7 @@ export const FAMILY_SHAPES = {
       'attention.sliding_window': '1024', 'attention.sliding_window_pattern': times(5, [true, true, true, true, false]),
       'expert_count': '128', 'expert_used_count': '8', 'expert_feed_forward_length': '704',
     },
+    layers: [0, 0, 0, 0, 1],
   },
   'deepseek-v2-lite': {
     like: 'deepseek2-lite.q4_0.gguf', vocabulary: 32_000, cut: '3 of 26 mixtures (the others are dense, as the first layer), vocabulary',

@@ -12,6 +12,7 @@ export interface PatternOptions {
   readonly set?: Readonly<Record<string, string>>;   // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
   readonly tensors?: Readonly<Record<string, readonly number[]>>;   // without "blk.N.": dimensions that no key tells, but the tensor
   readonly vocabulary?: number;                   // a vocabulary of our own; else the pattern's
+  readonly layers?: readonly number[];            // which of the pattern's layers each is like; else they repeat
   readonly type: ModelType;
 }
 
@@ -41,17 +42,17 @@ function changed(key: string, text: string, old: PatternValue | undefined): Meta
 
 const blockOf = (name: string) => /^blk\.(\d+)\./.exec(name)?.[1];
 
-/** The pattern's layers one after another, and again from the first, as often as it takes; those that guess are like its last. */
-function layered(pattern: Pattern, old: number, layers: number, guessing: number): ListedTensor[] {
+/** Each layer is like the pattern's that `like` tells; those that guess are like its last. */
+function layered(pattern: Pattern, old: number, layers: number, guessing: number, like: (layer: number) => number): ListedTensor[] {
   const outside = pattern.tensors.filter(({ name }) => blockOf(name) === undefined);
   const inside = Array.from({ length: layers }, (_, layer) =>
-    pattern.tensors.filter(({ name }) => blockOf(name) === String(layer < layers - guessing ? layer % old : old - 1))
+    pattern.tensors.filter(({ name }) => blockOf(name) === String(layer < layers - guessing ? like(layer) : old - 1))
       .map(({ name, dims }) => ({ name: name.replace(/^blk\.\d+\./, `blk.${layer}.`), dims })));
   return [...outside, ...inside.flat()];
 }
 
 /** Metadata and tensors of such a model. Throws RangeError for a key that cannot be, and what the addon finds wrong. */
-export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, type }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
+export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, type, layers: order }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
   const pattern = readPattern(like);
   const architecture = pattern.metadata.get('general.architecture')?.text ?? '';
   const own = (key: string) => pattern.metadata.get(`${architecture}.${key}`);
@@ -64,11 +65,14 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   if (vocabulary !== undefined) for (const [key, value] of syntheticTokenizer(vocabulary)) values.set(key, value);
   const old = own('block_count')?.numbers?.[0] ?? 0, layers = Number(set['block_count'] ?? old);
   if (!Number.isInteger(layers) || layers < 1 || old < 1) throw new RangeError(`block_count: ${layers} layers, like the ${old} of ${like}`);
-  if (layers !== old) {
+  if (order !== undefined && (order.length !== layers || order.some((layer) => !Number.isInteger(layer) || layer < 0 || layer >= old)))
+    throw new RangeError(`the layers of ${layers} must each be like one of the ${old} of ${like}`);
+  const likeOf = (layer: number) => order?.[layer] ?? layer % old;
+  if (layers !== old || order !== undefined) {
     const isSet = new Set(Object.keys(set).map(full));
     for (const [key, value] of pattern.metadata) {
       if (/^(general|tokenizer)\./.test(key) || !value.isArray || value.numbers?.length !== old || isSet.has(key)) continue;
-      values.set(key, encoded(value.type, Array.from({ length: layers }, (_, layer) => value.numbers?.[layer % old] ?? 0), true));
+      values.set(key, encoded(value.type, Array.from({ length: layers }, (_, layer) => value.numbers?.[likeOf(layer)] ?? 0), true));
     }
   }
   const metadata = [...values];
@@ -76,13 +80,14 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
   // Factors of rotations: half as many as dimensions rotate.
   const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0, rotating = Number(set['rope.dimension_count'] ?? rotated);
+  const toldOf = (name: string) => told[name.replace(/^blk\.\d+\./, '')];
   const dimsOf = (name: string, dims: readonly number[]): readonly number[] => {
     if (name === 'token_embd.weight') return [embedding, vocabulary ?? dims[1] ?? 0];
     if (isRead(name) && rotated > 0) return [(dims[0] ?? 0) / rotated * rotating];
-    return told[name.replace(/^blk\.\d+\./, '')] ?? dims;
+    return toldOf(name) ?? dims;
   };
   const guessing = Number(set['nextn_predict_layers'] ?? own('nextn_predict_layers')?.numbers?.[0] ?? 0);
-  const listed = layered(pattern, old, layers, guessing).map(({ name, dims }) => ({
+  const listed = layered(pattern, old, layers, guessing, likeOf).map(({ name, dims }) => ({
     name, dims: dimsOf(name, dims),
   }));
   for (let layer = layers - guessing; layer < layers; layer++) {
@@ -93,7 +98,9 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   const known = new Set(wanted.map(({ name }) => name));
   const tensors = [
     ...randomTensors(wanted, { type, layers, experts: Number(set['expert_count'] ?? own('expert_count')?.numbers?.[0] ?? 0), mixed: true }),
-    ...listed.filter(({ name }) => isRead(name) && !known.has(name)).map(({ name, dims }) => ({ name, dims, type: 'f32' as const, mean: 1, std: 0 })),
+    // Told, but read by nobody here: others want them to be there.
+    ...listed.filter(({ name }) => (isRead(name) || toldOf(name) !== undefined) && !known.has(name))
+      .map(({ name, dims }) => ({ name, dims, type: dims.length === 1 ? 'f32' as const : 'f16' as const, mean: 1, std: 0 })),
   ];
   return { metadata, tensors };
 }

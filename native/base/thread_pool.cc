@@ -13,6 +13,7 @@
 // notice, so no stage before the last may be unbounded.
 #include "base/thread_pool.h"
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -180,12 +181,17 @@ void ThreadPool::share_out(int64_t n) {
   }
 }
 
+// Several of its own at once while they are at most an eighth of its share: whoever takes waits for all that is on its way
+// from memory (Zen 5, pieces of 19 KiB: 2 % of a stream's time).
 // Relaxed throughout: a piece's data is published by the gate, before and after the section.
-int64_t ThreadPool::take(int thread) {
+ThreadPool::Pieces ThreadPool::take(int thread) {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;
-  for (uint64_t seen = own.load(relaxed); Range::left(seen) > 0;)
-    if (own.compare_exchange_weak(seen, seen + Range::pack(1, 0), relaxed)) return Range::begin(seen);
+  for (uint64_t seen = own.load(relaxed); Range::left(seen) > 0;) {
+    const int64_t n = std::clamp<int64_t>(Range::left(seen) / 8, 1, kMostTaken);
+    if (own.compare_exchange_weak(seen, seen + Range::pack(static_cast<uint64_t>(n), 0), relaxed))
+      return {Range::begin(seen), Range::begin(seen) + n};
+  }
   for (;;) {
     std::atomic<uint64_t>* richest = nullptr;
     uint64_t most = 0;
@@ -196,12 +202,12 @@ int64_t ThreadPool::take(int thread) {
         most = seen;
       }
     }
-    if (richest == nullptr) return -1;
+    if (richest == nullptr) return {};
     const int64_t end = Range::end(most), from = end - (Range::left(most) + 1) / 2;
     const uint64_t kept = Range::pack(static_cast<uint64_t>(Range::begin(most)), static_cast<uint64_t>(from));
     if (!richest->compare_exchange_strong(most, kept, relaxed)) continue;
     own.store(Range::pack(static_cast<uint64_t>(from) + 1, static_cast<uint64_t>(end)), relaxed);
-    return from;
+    return {from, from + 1};
   }
 }
 

@@ -44,17 +44,19 @@ class ThreadPool {
   // Calls fn(i, thread) for each i in [0, n), n below 2^31. For work along memory: each thread begins at its own
   // share of [0, n) and goes on from there, so that what the processor fetches ahead is what the thread takes next.
   // A thread that has finished takes half of the largest share that is left, so which thread takes an i is not fixed
-  // here either.
+  // here either. One that is held up keeps no more than kMostTaken from the others.
+  static constexpr int64_t kMostTaken = 8;
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {
-    if (size() == 1) {
+    if (size() == 1 || n == 1) {
       for (int64_t i = 0; i < n; ++i) fn(i, 0);
       return;
     }
     if (n <= 0) return;
     share_out(n);
     const auto take_pieces = [&](int thread) {
-      for (int64_t i; (i = take(thread)) >= 0;) fn(i, thread);
+      for (Pieces pieces; (pieces = take(thread)).begin < pieces.end;)
+        for (int64_t i = pieces.begin; i < pieces.end; ++i) fn(i, thread);
     };
     run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); },
         &take_pieces);
@@ -70,7 +72,10 @@ class ThreadPool {
   // a worker may come twice.
   void run(Erased fn, const void* context);
   void share_out(int64_t n);
-  int64_t take(int thread);   // the next i for this thread; -1: there is none left
+  struct Pieces {
+    int64_t begin = 0, end = 0;
+  };
+  Pieces take(int thread);   // the next ones for this thread; none: there are none left
   struct State;
   std::unique_ptr<State> state_;
   alignas(64) std::atomic<int64_t> next_{0};

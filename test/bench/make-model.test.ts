@@ -112,16 +112,21 @@ test('merges make exactly the tokens, from tokens made before', async (t) => {
 test('shapes of published models have the widths that they name', async (t) => {
   const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
   let seen = 0;
-  for (const [name, { like, set, vocabulary, tensors: told }] of Object.entries<FamilyShape>(FAMILY_SHAPES)) {
+  for (const [name, { like, set, vocabulary, tensors: told, layers }] of Object.entries<FamilyShape>(FAMILY_SHAPES)) {
     const path = [folder, join(process.env['MONOLITH_VECTORS2'] ?? '', 'models')].map((one) => join(one, like)).find(existsSync);
     if (path === undefined) continue;
     seen++;
-    const { tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }) });
+    const { tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }), ...(layers && { layers }) });
     const dims = (suffix: string) => tensors.find((tensor) => tensor.name.endsWith(suffix))?.dims;
     const parameters = tensors.reduce((sum, tensor) => sum + tensor.dims.reduce((product, n) => product * n, 1), 0);
     t.ok(parameters > 1e9 && parameters < 4.5e9, `${name}: ${parameters} parameters`);
-    for (const [suffix, wanted] of Object.entries(told ?? {})) t.strictSame(dims(`.${suffix}`), wanted, `${name}: ${suffix}`);
+    for (const [suffix, wanted] of Object.entries(told ?? {})) t.strictSame(dims(`.${suffix}`) ?? dims(suffix), wanted, `${name}: ${suffix}`);
     if (dims('rope_freqs.weight') !== undefined) t.strictSame(dims('rope_freqs.weight'), [Number(set['rope.dimension_count']) / 2], `${name}: factors of rotations`);
+    // Where layers are not in the pattern's order: all that see a window, and do not share another's, have values of their own.
+    if (layers !== undefined) {
+      const windows = (set['attention.sliding_window_pattern'] ?? '').split(',').slice(0, layers.length - Number(set['attention.shared_kv_layers'] ?? 0));
+      t.notOk(windows.some((window, layer) => window === 'true' && dims(`blk.${layer}.attn_v.weight`) === undefined), `${name}: values of windows`);
+    }
     const experts = dims('.ffn_down_exps.weight');
     if (set['expert_count'] !== undefined) t.strictSame(experts, [set['expert_feed_forward_length'], set['embedding_length'], set['expert_count']].map(Number), `${name}: experts`);
   }

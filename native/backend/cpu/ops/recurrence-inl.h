@@ -166,10 +166,14 @@ void delta_rows(const DeltaTile& tile) {
       return next;
     };
     if (row + 1 == tile.n_rows) {
+      // Memory has nothing to do meanwhile: the state behind this one's, this thread's next piece, is asked for.
+      const float* const behind = block(N);
       for (int at = 0; at < dim; ++at) {
         MONOLITH_UNROLL
-        for (int b = 0; b < N; ++b)
+        for (int b = 0; b < N; ++b) {
+          __builtin_prefetch(behind + (int64_t{b} * dim + at) * kLanes, 0, 2);
           update(at, b);
+        }
       }
       return;
     }

@@ -28,21 +28,27 @@ void state_space_rows(const StateSpaceTile& tile) {
       sums[b][0] = mul(value, splat(tile.skip));
       sums[b][1] = splat(0.0f);
     }
-    const auto carry_on = [&](int i, int odd) {
+    // The last row asks for the state behind this one's, which is this thread's next piece.
+    const auto carry_on = [&]<bool kLast>(int i, int odd) __attribute__((always_inline)) {
       MONOLITH_UNROLL
       for (int b = 0; b < N; ++b) {
         float* const s = block(b) + int64_t{i} * kLanes;
+        if constexpr (kLast) __builtin_prefetch(s + int64_t{N} * dim * kLanes, 0, 2);
         const Vec next = fma(change[b], splat(b_row[i]), mul(decay, load(s)));
         store(s, next);
         sums[b][odd] = fma(next, splat(c_row[i]), sums[b][odd]);
       }
     };
-    int i = 0;
-    for (; i + 2 <= dim; i += 2) {
-      carry_on(i, 0);
-      carry_on(i + 1, 1);
-    }
-    if (i < dim) carry_on(i, 0);
+    const auto all = [&]<bool kLast>() __attribute__((always_inline)) {
+      int i = 0;
+      for (; i + 2 <= dim; i += 2) {
+        carry_on.template operator()<kLast>(i, 0);
+        carry_on.template operator()<kLast>(i + 1, 1);
+      }
+      if (i < dim) carry_on.template operator()<kLast>(i, 0);
+    };
+    if (row + 1 == tile.n_rows) all.template operator()<true>();
+    else all.template operator()<false>();
     float* const out = tile.out + row * tile.out_stride;
     MONOLITH_UNROLL
     for (int b = 0; b < N; ++b) {
