@@ -154,6 +154,16 @@ t.test('nor is who reads nothing until a log without its end is over', async (t)
   t.equal(slow.over, true);
 });
 
+t.test('nor is who follows a response that has ended before its log could be written, and the log is over', async (t) => {
+  const scenario = await Scenario.begin();
+  const id = idOf(await scenario.generate(0, 60, 20));
+  while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
+  await scenario.full(10_000);
+  scenario.leap(2 * 3_600_000);
+  const follow = await scenario.follow(0, id, 60_000);
+  t.same([follow.exchange.unexpected, follow.types.at(-1)], [null, 'response.completed']);
+});
+
 for (const thread of [1, 2]) {
   const where = thread === 1 ? 'on the thread that generates it' : 'on another thread';
   t.test(`cancelled ${where}, and its time is over before that is stored`, async (t) => {
