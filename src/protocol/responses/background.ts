@@ -90,7 +90,7 @@ export class BackgroundResponses {
   /** The events of a response that may run on another thread or in another process, or not be logged to the end there. */
   async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
-    if (!isUnfinished(status) && (await this.responses.events(id, -1, 1))?.[0] === undefined) return null;
+    if (!isUnfinished(status) && await this.responses.events(id, -1, 1) === null) return null;
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
