@@ -118,6 +118,33 @@ t.test('a background response whose time is over while another thread generates 
   }
 });
 
+t.test('one that has ended before anything of it was logged has the same events for all who follow it', async (t) => {
+  const scenario = await Scenario.begin(2);
+  const id = idOf(await scenario.generate(1, 4, 30));
+  while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
+  scenario.disk.slowUs = 2_000_000;
+  t.equal([...scenario.tables.table('response-events').keys()].length, 0);
+  const early = await scenario.follow(2, id, 10_000);
+  await scenario.pass(5_000);
+  const late = await scenario.follow(2, id, 10_000);
+  t.same(early.exchange.events, late.exchange.events);
+  t.equal(late.types.filter((type) => type === 'response.output_text.delta').length, 4, 'as they were generated');
+});
+
+t.test('one of which nothing could be logged is told from what it says, once that is sure', async (t) => {
+  const scenario = await Scenario.begin(2);
+  const id = idOf(await scenario.generate(1, 4, 30));
+  while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
+  t.equal([...scenario.tables.table('response-events').keys()].length, 0);
+  await scenario.full(60_000);
+  await scenario.pass(61_000);
+  t.equal([...scenario.tables.table('response-events').keys()].length, 0);
+  const { types, numbers } = await scenario.follow(2, id, 10_000);
+  t.same([types.at(0), types.at(-1), types.filter((type) => type === 'response.output_text.delta').length], ['response.created', 'response.completed', 1]);
+  t.same(numbers, numbers.map((_, at) => at));
+  t.same((await scenario.follow(2, id, 10_000, 3)).numbers, numbers.slice(4));
+});
+
 t.test('who follows on another thread and reads nothing until the log is over is told how it ended', async (t) => {
   const scenario = await Scenario.begin(2);
   const id = idOf(await scenario.generate(1, 1_000, 100));
@@ -152,6 +179,16 @@ t.test('nor is who reads nothing until a log without its end is over', async (t)
   await scenario.pass(1_000);
   t.same(slow.events?.map(({ type }) => type), ['response.completed', '']);
   t.equal(slow.over, true);
+});
+
+t.test('nor is who follows a response that has ended before its log could be written, and the log is over', async (t) => {
+  const scenario = await Scenario.begin();
+  const id = idOf(await scenario.generate(0, 60, 20));
+  while (scenario.tables.table<Head>('responses').get(id)?.status !== 'completed') await scenario.pass(1);
+  await scenario.full(10_000);
+  scenario.leap(2 * 3_600_000);
+  const follow = await scenario.follow(0, id, 60_000);
+  t.same([follow.exchange.unexpected, follow.types.at(-1)], [null, 'response.completed']);
 });
 
 for (const thread of [1, 2]) {

@@ -90,7 +90,7 @@ export class BackgroundResponses {
   /** The events of a response that may run on another thread or in another process, or not be logged to the end there. */
   async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
-    if (!isUnfinished(status) && (await this.responses.events(id, -1, 1))?.[0] === undefined) return null;
+    if (!isUnfinished(status) && await this.responses.events(id, -1, 1) === null) return null;
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
@@ -272,9 +272,15 @@ export class BackgroundRun implements EventSource {
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const { ended } = this;
     const found = await this.#after(after, atLeast);
-    const events = found === null ? null : unbroken(found, after);
-    if (events === null || found?.length === 0 || events.length > 0) return events;
+    if (found === null) return await this.#isOnItsWay() ? [] : null;
+    const events = unbroken(found, after);
+    if (found.length === 0 || events.length > 0) return events;
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
+  }
+
+  /** Its log is over, by the calendar, before its last events are in it; they come. */
+  async #isOnItsWay(): Promise<boolean> {
+    return !this.ended && this.#end.length === 0 && await this.responses.head(this.queued.organizationId, this.queued.id) !== null;
   }
 
   /** With what lies behind a gap. */

@@ -4,7 +4,7 @@
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
 import type { ThreadBus } from '../../shared/bus.js';
-import { endOf, endOfStored, isTerminal, terminalEvents, unbroken } from './replay.js';
+import { endOf, endOfStored, isTerminal, replayEvents, terminalEvents, unbroken } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';
 
@@ -52,7 +52,9 @@ export class RemoteRun implements EventSource {
     if (record === null) return null;
     if (isUnfinished(record.status)) return events;
     this.ended = true;
-    return last === null || last.sequence < after ? events : terminalEvents(record.resource as unknown as ResponseResource, last.sequence + 1);
+    const resource = record.resource as unknown as ResponseResource;
+    if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after);   // nobody has seen any others
+    return last.sequence < after ? events : terminalEvents(resource, last.sequence + 1);
   }
 
   /** It was deleted, or its log is over; null if all that can be told is `end`. */

@@ -107,7 +107,11 @@ export class ResponsesWitness {
     let next = after + 1;
     const numbered = events.filter(({ data }) => data !== '[DONE]');
     for (const { data, type } of numbered) {
-      const { sequence_number: number, response } = JSON.parse(data) as { sequence_number: number; response?: Resource };
+      const { sequence_number: number, response, code } = JSON.parse(data) as { sequence_number: number; response?: Resource; code?: string };
+      if (type === 'error' && code === 'response_not_found') {     // no event of the log
+        if (!this.isLost(known)) this.violated(`${known.id} is said to be deleted to who follows it, and nobody has`);
+        continue;
+      }
       // Whoever reads slowly, and finds the log gone, is told the end alone.
       const isGone = (TERMINAL.has(type) || type === 'error') && (this.isLost(known) || known.seenAt + LOG_S <= this.now);
       if (wasWell && number !== next && !isGone) this.violated(`event ${number} of ${known.id} comes where ${next} was to`);
