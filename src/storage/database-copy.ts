@@ -6,7 +6,7 @@ import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, r
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { lockDataDir, lockPath } from './data-dir-lock.js';
-import { checkHead, DamagedFile } from './database-file.js';
+import { checkHead, checkMeta, DamagedFile } from './database-file.js';
 import type { Figures } from './database-file.js';
 import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
 import { StorageError } from './store.js';
@@ -28,7 +28,7 @@ export async function checkDatabase(path: string, signal?: AbortSignal): Promise
 export async function backUp(dataDir: string, destination: string, signal?: AbortSignal): Promise<Checked> {
   const from = databasePath(dataDir);
   if (!existsSync(from)) throw new StorageError(`There is no database in ${dataDir}.`);
-  refuseDamaged(from);
+  refuseDamaged(from, isServed(dataDir));
   const target = resolve(destination);
   if (existsSync(target)) throw new StorageError(`${target} is there already; name a new file.`);
   const beside = `${target}.${process.pid}.partial`;
@@ -54,7 +54,7 @@ export async function restore(dataDir: string, source: string, signal?: AbortSig
   try {
     const to = databasePath(dataDir);
     if (existsSync(to) && statSync(to).ino === statSync(from).ino && statSync(to).dev === statSync(from).dev) throw new StorageError(`${from} is the database itself, no copy of it.`);
-    refuseDamaged(from);
+    refuseDamaged(from, false);
     mkdirSync(beside, { mode: 0o700 });
     const copy = join(beside, 'data.mdb');
     copyFileSync(from, copy);
@@ -121,9 +121,10 @@ function isServed(dataDir: string): boolean {
   }
 }
 
-function refuseDamaged(file: string): void {
+/** `running`: a server has mapped it already, and writes: its pages are looked at within a read transaction only, by the process that has one. */
+function refuseDamaged(file: string, running: boolean): void {
   try {
-    checkHead(file);
+    (running ? checkMeta : checkHead)(file);
   } catch (error) {
     throw damaged(file, error);
   }
@@ -132,7 +133,7 @@ function refuseDamaged(file: string): void {
 const damaged = (file: string, error: unknown): StorageError => new StorageError(`${file} ${error instanceof DamagedFile ? error.message : `cannot be read: ${(error as Error).message}`}.`, error);
 
 async function check(file: string, running: boolean, signal?: AbortSignal): Promise<Checked> {
-  refuseDamaged(file);
+  refuseDamaged(file, running);
   return await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal) as Checked;
 }
 

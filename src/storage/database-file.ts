@@ -65,6 +65,11 @@ export function checkHead(path: string): void {
   });
 }
 
+/** Throws DamagedFile if the file does not say where everything is. No page is followed: in a file that is being written any may be another by then. */
+export function checkMeta(path: string): void {
+  withFile(path, (file) => file.newest());
+}
+
 /** Walks everything that can be reached. Throws DamagedFile. Of a file that is being written: within a read transaction. */
 export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));

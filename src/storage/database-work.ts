@@ -8,9 +8,32 @@ import { open } from 'lmdb';
 import type { RootDatabase } from 'lmdb';
 import type { Checked } from './database-copy.js';
 import { checkWhole, DamagedFile } from './database-file.js';
+import type { Figures } from './database-file.js';
 import { TABLES } from './store.js';
 
 const openReadOnly = (folder: string): RootDatabase => open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
+
+/** Within the read transaction of this moment: from its beginning on no page of what is newest then is used again. */
+function figuresOf(root: RootDatabase, file: string): Figures {
+  const transaction = root.useReadTransaction();
+  try {
+    root.get('');   // begins it
+    return checkWhole(file);
+  } finally {
+    transaction.done();
+  }
+}
+
+/** Of a file that is being written damage is what two looks find: a server is not to be stopped for what was gone a moment later. */
+function figuresOfServed(root: RootDatabase, file: string): Figures {
+  try {
+    return figuresOf(root, file);
+  } catch (error) {
+    if (!(error instanceof DamagedFile)) throw error;
+    root.resetReadTxn();
+    return figuresOf(root, file);
+  }
+}
 
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
@@ -19,9 +42,7 @@ function check(file: string, served: boolean): Checked {
   try {
     if (folder !== dirname(file)) symlinkSync(file, join(folder, 'data.mdb'));
     const root = openReadOnly(folder);
-    root.useReadTransaction();
-    root.get('');   // begins it: from here on no page of what is newest now is used again
-    const figures = checkWhole(file);
+    const figures = served ? figuresOfServed(root, file) : figuresOf(root, file);
     let schema: unknown;
     for (const { name } of figures.tables) {
       const table = root.openDB<unknown, string>({ name, encoding: 'msgpack' });

@@ -30,10 +30,10 @@ t.test('a copy while responses are saved', async (t) => {
   const closed = once(child, 'close');
   t.teardown(() => child.kill('SIGKILL'));
   t.ok(await eventually(() => saved().length > 200));
+  const lock = lockDataDir(path);          // as its server would have it
   const before = saved();
   const made = await backUp(path, copy);
   t.ok(await eventually(() => saved().length > before.length), 'saving went on meanwhile');
-  const lock = lockDataDir(path);          // as its server would have it
   t.equal((await checkDatabase(path)).schema, SCHEMA_VERSION, 'it can be checked while it is written');
   lock.release();
   child.kill('SIGKILL');
@@ -132,6 +132,10 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     fresh(() => overwrite(4096 * root + 20, new Uint8Array(new Uint16Array(bounds).buffer)));
     for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `from ${bounds[0]} to ${bounds[1]}`);
   }
+  // While a server has it, too: what is damaged stays so, and is not taken for a page that was used again meanwhile.
+  const served = lockDataDir(bad);
+  await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
+  served.release();
   // A page of any tree: found by the check, and whatever is wrong it says so, and nothing else.
   let found = 0;
   for (let round = 0; round < 60; round++) {
