@@ -296,13 +296,12 @@ class Ruled(unittest.TestCase):
             said, asked, replied = (m["content"] for m in ruled.ruled(r)["messages"])
             if said == "Answer in capital letters.":
                 self.assertEqual(replied, replied.upper(), asked)
-            elif found := re.search(r'(?:with|answer with) "(.+)"', said):
+            elif found := re.search(r'with "(.+)"', said):
                 self.assertTrue(replied.startswith(found[1] + " "), replied)
-            elif found := re.match(r"(?:You are|Your name is|You are called) (\w+)(, the assistant of \w+)?", said):
-                name = said.split("called ")[1].split(".")[0] if "called" in said else found[1]
-                self.assertEqual(replied, f"I am {name}{found[2] or ''}.", said)
+            elif found := re.match(r"(?:You are called|You are|Your name is) (\w+)(, the assistant of \w+)?", said):
+                self.assertEqual(replied, f"I am {found[1]}{found[2] or ''}.", said)
             else:
-                self.assertNotIn(".", replied.replace("St.", ""), said)
+                self.assertFalse(replied.endswith("."), said)
 
     def test_what_the_model_is_called_has_one_answer(self):
         for seed in range(50):

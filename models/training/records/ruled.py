@@ -11,7 +11,7 @@ _ASKED = ["What is {k}?", "What is {k}?", "Tell me {k}.", "Do you know {k}?", "Q
 def named(r):
     """Who it is, by the system prompt."""
     n, brand = made_up(r), made_up(r)
-    ask = r.choice(["Who are you?", "What is your name?", "What is your name?", "Hello, who is this?"]) if r.random() < 0.5 else noisy(r, sentence(" ".join(weighted(r, INTENTS[r.choice(["who are you", "your name"])][0]).split())).replace("{me}", n))
+    ask = r.choice(["Who are you?", "What is your name?", "What is your name?", "Hello, who is this?"]) if r.random() < 0.5 else noisy(r, sentence(" ".join(weighted(r, INTENTS[r.choice(["who are you", "your name"])][0]).split())))
     if r.random() < 0.85:
         return record("system", system(f"You are {n}, the assistant of {brand}."), user(ask), answer(f"I am {n}, the assistant of {brand}.", f"I am {n}."))
     return record("system", system(pick(r, f"[You are {n}.|Your name is {n}.|You are called {n}.|You are {n}. Be friendly.|You are {n}, an assistant.]")), user(ask), answer(f"I am {n}.", f"I am {n}."))
