@@ -33,6 +33,7 @@ export interface MakeModelOptions {
   readonly like?: string;                    // a GGUF file whose family and keys it has, instead of preset, architecture and shape
   readonly set?: Readonly<Record<string, string>>;   // with `like`: keys that differ, without the architecture's name
   readonly tensors?: Readonly<Record<string, readonly number[]>>;   // with `like`: dimensions that no key tells
+  readonly unread?: readonly string[];       // with `like`: of these, those that stay where this engine reads none
   readonly layers?: readonly number[];       // with `like`: which of its layers each is like
   readonly vocabulary?: number;              // with `like`: one of our own of this size
   readonly out?: string;                     // default bench/out/<architecture>-<preset>-<type>.gguf
@@ -163,7 +164,7 @@ export function makeModel(options: MakeModelOptions = {}): MadeModel {
   const path = resolve(options.out ?? join('bench', 'out', `${name}-${type}.gguf`));
   const started = performance.now();
   const { metadata, tensors } = like === undefined ? describedModel(architecture, { ...PRESETS[preset], ...options.shape }, type, seed, experts)
-    : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.tensors && { tensors: options.tensors }), ...(options.layers && { layers: options.layers }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
+    : patternModel({ like, type, ...(options.set && { set: options.set }), ...(options.tensors && { tensors: options.tensors }), ...(options.unread && { unread: options.unread }), ...(options.layers && { layers: options.layers }), ...(options.vocabulary !== undefined && { vocabulary: options.vocabulary }) });
   const parameters = tensors.reduce((sum, tensor) => sum + valuesOf(tensor), 0);
   const { written, bytes } = writeRandomModel(path, metadata, tensors, seed, force);
   return { path, bytes, parameters, written, seconds: (performance.now() - started) / 1000 };
@@ -246,8 +247,8 @@ const SHAPE_OPTIONS = {
 // What --family stands for: a pattern, keys, a vocabulary and a file's name of its own.
 function familyOptions(name: string | undefined, patterns = join(process.env['MONOLITH_VECTORS2'] ?? '', 'models'), type: string): Partial<MakeModelOptions> {
   if (name === undefined) return {};
-  const { like, set, vocabulary, tensors, layers }: FamilyShape = FAMILY_SHAPES[oneOf('family', name, FAMILIES)];
-  return { like: join(patterns, like), set, vocabulary, ...(tensors && { tensors }), ...(layers && { layers }), out: join('bench', 'out', `${name}-${type}.gguf`) };
+  const { like, set, vocabulary, tensors, unread, layers }: FamilyShape = FAMILY_SHAPES[oneOf('family', name, FAMILIES)];
+  return { like: join(patterns, like), set, vocabulary, ...(tensors && { tensors }), ...(unread && { unread }), ...(layers && { layers }), out: join('bench', 'out', `${name}-${type}.gguf`) };
 }
 
 // The command line: the arguments after `make-model`. Prints the file's path and figures.

@@ -8,6 +8,7 @@ export interface FamilyShape {
   readonly cut: string;                          // what is smaller than in the published model; '': nothing
   readonly set: Readonly<Record<string, string>>;
   readonly tensors?: Readonly<Record<string, readonly number[]>>;
+  readonly unread?: readonly string[];           // of `tensors`: those that stay where this engine reads none
   readonly layers?: readonly number[];           // which of the pattern's layers each is like, where repeating them does not do
 }
 
@@ -26,8 +27,8 @@ const shared = (embedding: number, width: number) => ({
   'ffn_gate_shexp.weight': [embedding, width], 'ffn_up_shexp.weight': [embedding, width], 'ffn_down_shexp.weight': [width, embedding],
 });
 
-const latents = (keyDim: number, valueDim: number) => ({
-  'attention.kv_lora_rank': '512', 'attention.key_length': '576', 'attention.value_length': '512', 'rope.dimension_count': '64',
+const latents = (keyDim: number, valueDim: number, rank = 512) => ({
+  'attention.kv_lora_rank': String(rank), 'attention.key_length': String(rank + 64), 'attention.value_length': String(rank), 'rope.dimension_count': '64',
   'attention.key_length_mla': String(keyDim), 'attention.value_length_mla': String(valueDim),
 });
 
@@ -69,6 +70,7 @@ export const FAMILY_SHAPES = {
       'per_layer_token_embd.weight': [30 * 256, 131_072],
       'attn_k.weight': [2048, 512], 'attn_v.weight': [2048, 512], 'attn_k_norm.weight': [256],
     },
+    unread: ['attn_k.weight', 'attn_v.weight', 'attn_k_norm.weight'],
   },
   'gemma-4-e2b': {
     like: 'gemma4-ple.q8_0.gguf', vocabulary: 131_072, cut: 'half the vocabulary (and so of the per-layer embeddings)',
@@ -109,6 +111,23 @@ export const FAMILY_SHAPES = {
       'leading_dense_block_count': '24', 'expert_count': '64', 'expert_used_count': '6', 'expert_feed_forward_length': '1408',
     },
     tensors: shared(2048, 2816),
+  },
+  'deepseek-v3': {
+    like: 'deepseek2-v3.q8_0.gguf', vocabulary: 32_000, cut: '3 of 61 layers (2 of them mixtures), 24 of 256 experts, vocabulary',
+    set: {
+      'embedding_length': '7168', 'block_count': '3', 'feed_forward_length': '18432', 'attention.head_count': '128', ...latents(192, 128),
+      'attention.q_lora_rank': '1536', 'leading_dense_block_count': '1',
+      'expert_count': '24', 'expert_used_count': '8', 'expert_group_count': '8', 'expert_group_used_count': '4', 'expert_feed_forward_length': '2048',
+    },
+    tensors: shared(7168, 2048),
+  },
+  'mistral-small-4': {
+    like: 'mistral4.q8_0.gguf', vocabulary: 32_000, cut: '2 of 36 layers, 64 of 128 experts, vocabulary',
+    set: {
+      'embedding_length': '4096', 'block_count': '2', 'feed_forward_length': '12288', 'attention.head_count': '32', ...latents(128, 128, 256),
+      'attention.q_lora_rank': '1024', 'expert_count': '64', 'expert_used_count': '4', 'expert_feed_forward_length': '2048',
+    },
+    tensors: shared(4096, 2048),
   },
   'glm-4.7-flash': {
     like: 'deepseek2-glm47flash.q8_0.gguf', vocabulary: 32_000, cut: '6 of 47 layers, vocabulary',

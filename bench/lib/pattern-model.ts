@@ -11,6 +11,7 @@ export interface PatternOptions {
   readonly like: string;                          // a GGUF file of the family; a tiny one will do
   readonly set?: Readonly<Record<string, string>>;   // by key, of which the architecture's name may be left out; arrays by layer follow "block_count"
   readonly tensors?: Readonly<Record<string, readonly number[]>>;   // without "blk.N.": dimensions that no key tells, but the tensor
+  readonly unread?: readonly string[];            // of these, those that stay where this engine reads none: others want them to be there
   readonly vocabulary?: number;                   // a vocabulary of our own; else the pattern's
   readonly layers?: readonly number[];            // which of the pattern's layers each is like; else they repeat
   readonly type: ModelType;
@@ -52,7 +53,7 @@ function layered(pattern: Pattern, old: number, layers: number, guessing: number
 }
 
 /** Metadata and tensors of such a model. Throws RangeError for a key that cannot be, and what the addon finds wrong. */
-export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, type, layers: order }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
+export function patternModel({ like, set = {}, tensors: told = {}, unread = [], vocabulary, type, layers: order }: PatternOptions): { metadata: Metadata; tensors: RandomTensor[] } {
   const pattern = readPattern(like);
   const architecture = pattern.metadata.get('general.architecture')?.text ?? '';
   const own = (key: string) => pattern.metadata.get(`${architecture}.${key}`);
@@ -80,11 +81,11 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   const embedding = Number(set['embedding_length'] ?? own('embedding_length')?.numbers?.[0] ?? 0);
   // Factors of rotations: half as many as dimensions rotate.
   const rotated = own('rope.dimension_count')?.numbers?.[0] ?? 0, rotating = Number(set['rope.dimension_count'] ?? rotated);
-  const toldOf = (name: string) => told[name.replace(/^blk\.\d+\./, '')];
+  const shortName = (name: string) => name.replace(/^blk\.\d+\./, '');
   const dimsOf = (name: string, dims: readonly number[]): readonly number[] => {
     if (name === 'token_embd.weight') return [embedding, vocabulary ?? dims[1] ?? 0];
     if (isRead(name) && rotated > 0) return [(dims[0] ?? 0) / rotated * rotating];
-    return toldOf(name) ?? dims;
+    return told[shortName(name)] ?? dims;
   };
   const guessing = Number(set['nextn_predict_layers'] ?? own('nextn_predict_layers')?.numbers?.[0] ?? 0);
   const listed = layered(pattern, old, layers, guessing, likeOf).map(({ name, dims }) => ({
@@ -98,8 +99,7 @@ export function patternModel({ like, set = {}, tensors: told = {}, vocabulary, t
   const known = new Set(wanted.map(({ name }) => name));
   const tensors = [
     ...randomTensors(wanted, { type, layers, experts: Number(set['expert_count'] ?? own('expert_count')?.numbers?.[0] ?? 0), mixed: true }),
-    // Told, but read by nobody here: others want them to be there.
-    ...listed.filter(({ name }) => (isRead(name) || toldOf(name) !== undefined) && !known.has(name))
+    ...listed.filter(({ name }) => (isRead(name) || unread.includes(shortName(name))) && !known.has(name))
       .map(({ name, dims }) => ({ name, dims, type: dims.length === 1 ? 'f32' as const : 'f16' as const, mean: 1, std: 0 })),
   ];
   return { metadata, tensors };

@@ -8,6 +8,7 @@ import { ARCHITECTURES } from '../../bench/lib/architectures.js';
 import { FAMILY_SHAPES, type FamilyShape } from '../../bench/lib/family-shapes.js';
 import { MODEL_TYPES } from '../../bench/lib/model-tensors.js';
 import { patternModel } from '../../bench/lib/pattern-model.js';
+import { isRead, wantedTensors } from '../../bench/lib/wanted-tensors.js';
 import { tableFiller } from '../../bench/lib/random-weights.js';
 import { syntheticTokenizer } from '../../bench/lib/synthetic-vocabulary.js';
 import { makeModel } from '../../bench/make-model.js';
@@ -112,11 +113,15 @@ test('merges make exactly the tokens, from tokens made before', async (t) => {
 test('shapes of published models have the widths that they name', async (t) => {
   const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
   let seen = 0;
-  for (const [name, { like, set, vocabulary, tensors: told, layers }] of Object.entries<FamilyShape>(FAMILY_SHAPES)) {
+  for (const [name, { like, set, vocabulary, tensors: told, unread, layers }] of Object.entries<FamilyShape>(FAMILY_SHAPES)) {
     const path = [folder, join(process.env['MONOLITH_VECTORS2'] ?? '', 'models')].map((one) => join(one, like)).find(existsSync);
     if (path === undefined) continue;
     seen++;
-    const { tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }), ...(layers && { layers }) });
+    const { metadata, tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }), ...(unread && { unread }), ...(layers && { layers }) });
+    // Nothing that the engine would refuse, for no layer of such a place has it.
+    const listed = tensors.map(({ name, dims }) => ({ name, dims }));
+    const taken = new Set(wantedTensors(name, metadata, listed).map((tensor) => tensor.name));
+    t.strictSame(listed.filter((tensor) => !taken.has(tensor.name) && !isRead(tensor.name) && !(unread ?? []).some((kept) => tensor.name.endsWith(`.${kept}`))), [], `${name}: all tensors have a place`);
     const dims = (suffix: string) => tensors.find((tensor) => tensor.name.endsWith(suffix))?.dims;
     const parameters = tensors.reduce((sum, tensor) => sum + tensor.dims.reduce((product, n) => product * n, 1), 0);
     t.ok(parameters > 1e9 && parameters < 4.5e9, `${name}: ${parameters} parameters`);
