@@ -509,6 +509,20 @@ TEST(scheduler_goes_on_with_pages_that_another_has_filled_meanwhile) {
   CHECK_EQ(rows, 200 + kPageTokens + 8);   // besides its first page, and its last, whose last token has to be computed
 }
 
+// What stands behind another beginning is another page, however alike it looks: nobody waits for it.
+TEST(scheduler_waits_for_no_page_behind_another_beginning) {
+  Bench bench(200, 32, 4);
+  auto prompt = prompt_of(300);
+  const Request& first = bench.add(prompt);
+  prompt[0] = 999;
+  const Request& second = bench.add(prompt);
+  for (int i = 1; i <= 4; ++i) {
+    bench.step();
+    CHECK_EQ(only(first).n_computed, i * kPageTokens);
+    CHECK_EQ(only(second).n_computed, i * kPageTokens);
+  }
+}
+
 TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
   Bench bench(8, 64, 8);   // 128 tokens
   Request& old = bench.add(prompt_of(40), 1, 80);
@@ -574,6 +588,28 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   const int before = only(held).generated();
   bench.step();
   CHECK_EQ(only(held).generated(), before + 1);
+}
+
+// Whose images are still being seen, or whose reader reads nothing, is passed by those behind it, and comes first afterwards.
+TEST(scheduler_passes_over_requests_that_are_not_ready) {
+  Bench bench(64, 64, 8);
+  Request& unseen = bench.add(prompt_of(20, 100), 1, 5);
+  unseen.inputs_ready = false;
+  Request& ready = bench.add(prompt_of(20, 200), 1, 5);
+  bench.step();
+  CHECK(only(unseen).state == SequenceState::kWaiting);
+  CHECK_EQ(only(ready).generated(), 1);
+  unseen.inputs_ready = true;
+  bench.step();
+  CHECK_EQ(only(unseen).generated(), 1);
+
+  // Nobody reads.
+  const Request& unread = bench.add(prompt_of(20, 300), 1, 5);
+  bench.channel->step_records().resize(200);
+  std::memset(bench.channel->step_records().data(), 0, 200);
+  bench.channel->publish();
+  CHECK(bench.step().items.empty());
+  CHECK(only(unread).state == SequenceState::kWaiting);
 }
 
 TEST(channel_says_since_when_its_oldest_record_waits) {
