@@ -88,6 +88,11 @@ TEST(a_marker_that_is_a_token_has_no_grammar_of_its_own) {
   CHECK(made.call_rules.starts.empty());
   CHECK(made.call_rules.prefixes == Grammars({only}));
 
+  // Two that begin so are told apart by what follows.
+  TwoCalls two_calls;
+  two_calls.request.calls.open = {"<call>", 50};
+  CHECK(Calls(two_calls.request).call_rules.starts == Grammars({two_calls.two, two_calls.nine}));
+
   request.calls.open = {"call:", kNoToken};
   request.calls.starts = {{40, 41}};
   CHECK(Calls(request).call_rules.starts == Grammars({only}));
