@@ -25,10 +25,7 @@ int Scheduler::scorable(const Sequence& sequence, int n_tokens) const {
   if (!sequence.scores()) return n_tokens;
   const int planned = sequence.n_planned, before = rows_for_scores(sequence, planned);
   const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
-  if (n_tokens <= 0 || fits(n_tokens)) return std::max(n_tokens, 0);
-  // One more token is one more row, but for the last, which is two.
-  const int untold = std::max(sequence.n_scored - sequence.n_computed - planned, 0);
-  int n = std::min(n_tokens - 1, untold + score_rows_left_ + 1);
+  int n = std::max(n_tokens, 0);
   while (n > 0 && !fits(n)) --n;
   return n;
 }

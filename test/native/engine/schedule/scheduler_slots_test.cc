@@ -59,6 +59,22 @@ TEST(an_answer_leaves_one_snapshot_from_which_the_next_turn_goes_on) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{80});
 }
 
+// A snapshot of an answer takes a slot that is free, and nobody else's.
+TEST(an_answer_leaves_a_snapshot_as_long_as_a_slot_is_free) {
+  const auto cached_of_next_turn = [](int n_slots) {
+    Bench bench(64, 256, 1, true, {}, n_slots, 1024);
+    Request& turn = bench.add(prompt_of(40), 1, 50);
+    run_all(bench);
+    std::vector<TokenId> next = only(turn).tokens;
+    next.push_back(5);
+    bench.add(next, 1, 4);
+    run_all(bench);
+    return bench.scheduler.cached_tokens();
+  };
+  CHECK_EQ(cached_of_next_turn(3), uint64_t{80});
+  CHECK_EQ(cached_of_next_turn(2), uint64_t{32});   // that of the prompt stays
+}
+
 TEST(without_the_prefix_cache_nothing_is_kept) {
   Bench bench(64, 256, 4, false, {}, 8);
   bench.add(prompt_of(203), 1, 30);

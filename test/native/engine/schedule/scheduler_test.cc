@@ -39,7 +39,7 @@ TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
   const int before = only(longer).n_computed;
   bench.step();
-  CHECK(only(longer).n_computed >= before + 31);   // half of what decodes leave
+  CHECK(only(longer).n_computed >= before + 32);   // half of what the decode leaves, and the odd one
 }
 
 TEST(scheduler_prompts_are_not_starved_by_decodes) {
@@ -97,6 +97,48 @@ TEST(scheduler_gives_places_to_choices_in_turn) {
   for (const auto& request : bench.requests)
     for (const auto& choice : request->choices) CHECK_EQ(choice->generated(), request->params.max_tokens);
   CHECK_EQ(bench.cache.available(), 400);
+}
+
+// Who waits is made room for by as few as it takes, and by nobody where that would not be enough: what counts is what they
+// have for themselves, not what they share.
+TEST(scheduler_makes_way_with_as_few_as_it_takes) {
+  struct Case { KvLayout layout; int n_held, n_prompt; std::vector<std::pair<int, uint64_t>> displaced; };   // by pages that are left
+  const std::vector<Case> cases = {
+      // Three choices share 20 pages and have one each; a page is kept for the next token of each.
+      {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
+      // They share 20, and two times three of the window; each has one, and two of the window.
+      {{.full = 1, .windowed = 2, .window = 40}, 35, 64, {{21, 0}, {20, 1}, {15, 1}, {14, 2}, {9, 2}}},
+  };
+  for (const Case& one : cases) {
+    const auto claim = [&](int n_left, bool is_admitted, uint64_t displaced) {
+      Bench bench(one.n_held + n_left, 64, 8, true, one.layout);
+      bench.add(prompt_of(320), 1, 50, 3);
+      for (int i = 0; i < 8; ++i) bench.step();
+      CHECK_EQ(bench.cache.available(), int64_t{n_left});
+      const Request& request = bench.add(prompt_of(one.n_prompt, 500), 2, 5);
+      bench.step();
+      CHECK_EQ(only(request).state == SequenceState::kRunning, is_admitted);
+      CHECK_EQ(bench.scheduler.preemptions(), displaced);
+    };
+    for (const auto& [n_left, displaced] : one.displaced) claim(n_left, true, displaced);
+    claim(one.displaced.back().first - 1, false, 0);
+  }
+}
+
+// A fork that waits is one place of its organization's turn, as a request of one choice is.
+TEST(scheduler_counts_a_waiting_fork_as_one_place) {
+  Bench bench(64, 16, 1);
+  bench.add(prompt_of(3), 1, 2, 5);
+  for (int i = 0; i < 5; ++i) bench.add(prompt_of(3, 100 * (i + 1)), 2, 2);
+  std::string order;
+  const Sequence* last = nullptr;
+  while (bench.works()) {
+    const StepPlan& plan = bench.step();
+    REQUIRE(plan.items.size() == 1);
+    if (plan.items[0].sequence != last) order += plan.items[0].sequence->request.params.organization == 1 ? 'a' : 'b';
+    last = plan.items[0].sequence;
+  }
+  CHECK_EQ(order, std::string("ababababab"));
 }
 
 // Steps until a request has its first token.
@@ -194,6 +236,34 @@ TEST(scheduler_never_displaces_a_sequence_twice_in_a_row) {
     CHECK(places_of(bench, 1) >= 1);
   }
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
+}
+
+// Two places, both of one organization; another one asks for a place once `after` tokens have come since the younger sequence
+// gave way. Whose place does it get?
+bool younger_gives_way_again(int prompt, int after) {
+  Bench bench(1000, 16, 2);
+  const Request& older = bench.add(prompt_of(4), 1, 500);
+  bench.step();
+  const Request& younger = bench.add(prompt_of(prompt, 300), 1, 500);
+  for (int i = 0; i < 3; ++i) bench.step();
+  const auto claim = [&] {
+    bench.add(prompt_of(4, 600), 2, 1);
+    bench.step();
+    CHECK((only(older).state == SequenceState::kPreempted) != (only(younger).state == SequenceState::kPreempted));
+  };
+  claim();
+  CHECK(only(younger).state == SequenceState::kPreempted);
+  const int before = only(younger).generated();
+  while (only(younger).state != SequenceState::kRunning || only(younger).generated() < before + after) bench.step();
+  claim();
+  return only(younger).state == SequenceState::kPreempted;
+}
+
+TEST(scheduler_displaces_a_sequence_again_after_its_least_run) {
+  CHECK(!younger_gives_way_again(4, 1));
+  CHECK(!younger_gives_way_again(4, Scheduler::kLeastRun - 1));
+  CHECK(younger_gives_way_again(4, Scheduler::kLeastRun));
+  CHECK(!younger_gives_way_again(400, 0));   // it has not come to its first token in between
 }
 
 // A first token's step has no decodes of others in it, as long as such steps are rare.
@@ -294,6 +364,39 @@ TEST(scheduler_computes_prompts_for_the_cache_beside_decodes) {
   CHECK(only(tokens).n_computed - of_tokens > 2 * (only(nothing).n_computed - of_nothing));
 }
 
+// One running answer is enough for the caller's bound to hold.
+TEST(scheduler_keeps_the_bound_beside_a_single_decode) {
+  Bench bench(64, 64, 8);
+  bench.add(prompt_of(5), 1, 100);
+  bench.step();
+  bench.add(prompt_of(300, 500), 1, 5);
+  const StepPlan& plan = bench.scheduler.plan(24);
+  CHECK_EQ(plan.n_decodes, 1);
+  CHECK_EQ(plan.n_rows, 1 + 24);
+}
+
+// One is let in as soon as its pages are there, and for each that runs one page more.
+TEST(scheduler_admits_with_exactly_the_pages_that_it_takes) {
+  const auto runs_beside = [](int n_running, int64_t n_left, int prompt, const KvLayout& layout) {
+    Bench bench(n_running * layout.tables() + n_left, 64, 8, true, layout);
+    for (int i = 0; i < n_running; ++i) bench.add(prompt_of(3, 40 * i), 1, 10);
+    bench.step();
+    CHECK_EQ(bench.cache.available(), n_left);
+    const Request& request = bench.add(prompt_of(prompt, 500), 1, 1);
+    bench.step();
+    return only(request).generated() == 1;
+  };
+  for (const KvLayout& layout : {KvLayout{}, KvLayout{.full = 1, .windowed = 2, .window = 40}, KvLayout{.full = 0, .windowed = 1, .window = 40}}) {
+    for (const int n_running : {1, 3}) {
+      const int tables = layout.tables();
+      CHECK(runs_beside(n_running, tables * (1 + n_running), 5, layout));
+      CHECK(!runs_beside(n_running, tables * (1 + n_running) - 1, 5, layout));
+      CHECK(runs_beside(n_running, tables * (3 + n_running), 40, layout));
+      CHECK(!runs_beside(n_running, tables * (3 + n_running) - 1, 40, layout));
+    }
+  }
+}
+
 // Prompts of many organizations: each gets its part of every step.
 TEST(scheduler_shares_prompt_tokens_between_organizations) {
   Bench bench(4000, 100, 24);
@@ -388,6 +491,38 @@ TEST(scheduler_equal_prompts_at_once_are_computed_once) {
   CHECK(rows <= 160 + 8 * 2);   // the prefix once, then one prompt token and one decode each
 }
 
+// Two that begin alike run side by side, since neither filled a page in one step: whoever is behind goes on with the other's
+// pages once these are full, and waits for those that are just being filled.
+TEST(scheduler_goes_on_with_pages_that_another_has_filled_meanwhile) {
+  Bench bench(200, 64, 4);
+  bench.scheduler.configure(8, 4);
+  const Request& first = bench.add(prompt_of(200), 1, 1);
+  bench.step();
+  const Request& second = bench.add(prompt_of(200), 1, 1);
+  int rows = 8;
+  while (only(second).n_computed < kPageTokens) rows += bench.step().n_rows;
+  CHECK_EQ(only(second).n_computed, kPageTokens);
+  CHECK(only(first).n_computed < 2 * kPageTokens);
+  bench.scheduler.configure(64, 4);
+  while (bench.works()) rows += bench.step().n_rows;
+  CHECK_EQ(only(first).generated() + only(second).generated(), 2);
+  CHECK_EQ(rows, 200 + kPageTokens + 8);   // besides its first page, and its last, whose last token has to be computed
+}
+
+// What stands behind another beginning is another page, however alike it looks: nobody waits for it.
+TEST(scheduler_waits_for_no_page_behind_another_beginning) {
+  Bench bench(200, 32, 4);
+  auto prompt = prompt_of(300);
+  const Request& first = bench.add(prompt);
+  prompt[0] = 999;
+  const Request& second = bench.add(prompt);
+  for (int i = 1; i <= 4; ++i) {
+    bench.step();
+    CHECK_EQ(only(first).n_computed, i * kPageTokens);
+    CHECK_EQ(only(second).n_computed, i * kPageTokens);
+  }
+}
+
 TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
   Bench bench(8, 64, 8);   // 128 tokens
   Request& old = bench.add(prompt_of(40), 1, 80);
@@ -453,6 +588,28 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   const int before = only(held).generated();
   bench.step();
   CHECK_EQ(only(held).generated(), before + 1);
+}
+
+// Whose images are still being seen, or whose reader reads nothing, is passed by those behind it, and comes first afterwards.
+TEST(scheduler_passes_over_requests_that_are_not_ready) {
+  Bench bench(64, 64, 8);
+  Request& unseen = bench.add(prompt_of(20, 100), 1, 5);
+  unseen.inputs_ready = false;
+  Request& ready = bench.add(prompt_of(20, 200), 1, 5);
+  bench.step();
+  CHECK(only(unseen).state == SequenceState::kWaiting);
+  CHECK_EQ(only(ready).generated(), 1);
+  unseen.inputs_ready = true;
+  bench.step();
+  CHECK_EQ(only(unseen).generated(), 1);
+
+  // Nobody reads.
+  const Request& unread = bench.add(prompt_of(20, 300), 1, 5);
+  bench.channel->step_records().resize(200);
+  std::memset(bench.channel->step_records().data(), 0, 200);
+  bench.channel->publish();
+  CHECK(bench.step().items.empty());
+  CHECK(only(unread).state == SequenceState::kWaiting);
 }
 
 TEST(channel_says_since_when_its_oldest_record_waits) {
@@ -717,6 +874,24 @@ TEST(scheduler_computes_a_span_that_does_not_fit_beside_decodes) {
   int n_steps = 0;
   while (only(request).generated() == 0 && ++n_steps < 50) bench.step();
   CHECK(n_steps < 50);
+}
+
+// Behind the oldest prompt of an organization the shortest is next, not the next in age.
+TEST(scheduler_computes_the_shortest_prompts_behind_the_oldest) {
+  Bench bench(400, 128, 8);
+  bench.scheduler.configure(64, 8);
+  const Request& oldest = bench.add(prompt_of(32 + 10), 1, 5);
+  const Request& older = bench.add(prompt_of(200, 400), 1, 5, 1, {span_of(0, 100, 1, true)});
+  const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
+  bench.step();
+  CHECK_EQ(only(oldest).n_computed, 32);
+  CHECK_EQ(only(older).n_computed, 0);   // its span does not fit beside that
+  CHECK_EQ(only(brief).n_computed, 32);
+  bench.scheduler.configure(128, 8);
+  bench.step();
+  CHECK_EQ(only(oldest).generated(), 1);
+  CHECK_EQ(only(brief).generated(), 1);
+  CHECK_EQ(only(older).n_computed, 0);   // now it would, but for the brief one
 }
 
 }  // namespace

@@ -1,0 +1,202 @@
+// What a request is made of before it waits: the beginnings of calls in the order that scripts want, and behind each the
+// grammar that was meant.
+#include "engine/schedule/sequence.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "text/grammar/grammar.h"
+
+namespace monolith {
+namespace {
+
+using Alternatives = std::vector<std::vector<TokenId>>;
+using Grammars = std::vector<GrammarRef>;
+
+GrammarRef grammar_of(const std::string& word) {
+  static const auto vocabulary = [] {
+    std::vector<std::string> bytes;
+    for (int c = 0; c < 256; ++c) bytes.emplace_back(1, static_cast<char>(c));
+    return std::make_shared<const grammar::GrammarVocabulary>(bytes);
+  }();
+  grammar::GrammarOptions options;
+  options.kind = grammar::GrammarOptions::Kind::kChoice;
+  options.choices = {word};
+  std::vector<grammar::SchemaProblem> problems;
+  return grammar::Grammar::compile(options, vocabulary, {}, nullptr, problems);
+}
+
+struct Calls : Request {
+  explicit Calls(GenerationRequest request) : Request(1, nullptr, with_prompt(std::move(request)), 1000, 100) {}
+  static GenerationRequest with_prompt(GenerationRequest request) {
+    request.prompt = {1};
+    request.max_tokens = 10;
+    return request;
+  }
+};
+
+// Two grammars: of a call that begins with 9, and of one that begins with 2.
+struct TwoCalls {
+  const GrammarRef nine = grammar_of("nine"), two = grammar_of("two");
+  GenerationRequest request;
+
+  TwoCalls() {
+    CallParams& calls = request.calls;
+    calls.prefixes = {{9, 1}, {2}};
+    calls.required = {{50, 9, 1}, {50, 2}};
+    calls.starts = {{50, 9, 1}, {50, 2}};
+    calls.grammars = {nine, two};
+  }
+};
+
+TEST(beginnings_of_calls_are_sorted_together_with_their_grammars) {
+  const TwoCalls two_calls;
+  const Calls made(two_calls.request);
+  const Grammars sorted = {two_calls.two, two_calls.nine};
+  CHECK(made.params.calls.prefixes == Alternatives({{2}, {9, 1}}));
+  CHECK(made.params.calls.required == Alternatives({{50, 2}, {50, 9, 1}}));
+  CHECK(made.params.calls.starts == Alternatives({{50, 2}, {50, 9, 1}}));
+  CHECK(made.call_rules.prefixes == sorted);
+  CHECK(made.call_rules.required == sorted);
+  CHECK(made.call_rules.starts == sorted);
+  CHECK(made.call_rules.next.empty() && made.call_rules.heads.empty());
+
+  // Of two that are alike the first counts.
+  TwoCalls alike;
+  alike.request.calls.prefixes = {{9, 1}, {9, 1}};
+  CHECK(Calls(alike.request).call_rules.prefixes == Grammars({alike.nine, alike.two}));
+
+  // Without grammars the order alone.
+  TwoCalls bare;
+  bare.request.calls.grammars.clear();
+  const Calls free(bare.request);
+  CHECK(free.params.calls.prefixes == Alternatives({{2}, {9, 1}}));
+  CHECK(free.call_rules.prefixes.empty() && free.call_rules.required.empty() && free.call_rules.starts.empty());
+}
+
+// One that is told by its marker's token is followed by a prefix, and a grammar only behind that.
+TEST(a_marker_that_is_a_token_has_no_grammar_of_its_own) {
+  const GrammarRef only = grammar_of("only");
+  GenerationRequest request;
+  request.calls.open = {"<call>", 50};
+  request.calls.prefixes = {{9}};
+  request.calls.grammars = {only};
+  const Calls made(request);
+  CHECK(made.params.calls.starts == Alternatives({{50}}));
+  CHECK(made.call_rules.starts.empty());
+  CHECK(made.call_rules.prefixes == Grammars({only}));
+
+  // Two that begin so are told apart by what follows.
+  TwoCalls two_calls;
+  two_calls.request.calls.open = {"<call>", 50};
+  CHECK(Calls(two_calls.request).call_rules.starts == Grammars({two_calls.two, two_calls.nine}));
+
+  request.calls.open = {"call:", kNoToken};
+  request.calls.starts = {{40, 41}};
+  CHECK(Calls(request).call_rules.starts == Grammars({only}));
+  request.calls.open = {};
+  request.calls.starts.clear();
+  CHECK(Calls(request).params.calls.starts.empty());
+}
+
+TEST(each_further_call_has_the_grammar_of_its_place_and_the_end_has_none) {
+  TwoCalls two_calls;
+  CallParams& calls = two_calls.request.calls;
+  calls.next = {{70, 9}, {70, 2}, {60, 9}, {60, 2}, {80, 9}};
+  calls.end = {65};
+  const Calls made(two_calls.request);
+  CHECK(made.params.calls.next == Alternatives({{60, 2}, {60, 9}, {65}, {70, 2}, {70, 9}, {80, 9}}));
+  CHECK(made.call_rules.next == Grammars({two_calls.two, two_calls.nine, nullptr, two_calls.two, two_calls.nine, two_calls.nine}));
+  CHECK_EQ(made.call_rules.end, size_t{2});
+}
+
+TEST(an_answers_header_stands_among_the_beginnings_without_a_grammar) {
+  TwoCalls two_calls;
+  CallParams& calls = two_calls.request.calls;
+  calls.answer = {5};
+  calls.answer_start = {50, 5};
+  const Calls made(two_calls.request);
+  const Grammars sorted = {two_calls.two, nullptr, two_calls.nine};
+  CHECK(made.params.calls.prefixes == Alternatives({{2}, {5}, {9, 1}}));
+  CHECK(made.params.calls.starts == Alternatives({{50, 2}, {50, 5}, {50, 9, 1}}));
+  CHECK(made.call_rules.prefixes == sorted);
+  CHECK(made.call_rules.starts == sorted);
+  CHECK_EQ(made.call_rules.prefix_answer, size_t{1});
+  CHECK_EQ(made.call_rules.start_answer, size_t{1});
+  CHECK(made.call_rules.required == Grammars({two_calls.two, two_calls.nine}));   // what must be a call is none
+  CHECK_EQ(Calls(TwoCalls().request).call_rules.prefix_answer, SIZE_MAX);
+
+  // Where a marker is told by its text alone there are no prefixes, and none comes to be.
+  calls.prefixes.clear();
+  CHECK(Calls(two_calls.request).params.calls.prefixes.empty());
+  // Without grammars nothing follows anything, the header included.
+  calls.grammars.clear();
+  CHECK(Calls(two_calls.request).call_rules.starts.empty());
+}
+
+TEST(a_formats_header_stands_among_the_calls_with_the_format_behind_it) {
+  TwoCalls two_calls;
+  two_calls.request.format = grammar_of("format");
+  two_calls.request.format_head = {50, 7};
+  const Calls made(two_calls.request);
+  CHECK(made.call_rules.heads == Alternatives({{50, 2}, {50, 7}, {50, 9, 1}}));
+  CHECK(made.call_rules.headed == Grammars({two_calls.two, two_calls.request.format, two_calls.nine}));
+  CHECK_EQ(made.call_rules.format_head, size_t{1});
+
+  // Calls that anything may follow.
+  two_calls.request.calls.grammars.clear();
+  CHECK(Calls(two_calls.request).call_rules.headed == Grammars({nullptr, two_calls.request.format, nullptr}));
+  // Without a header the content begins with the format, and without a format there is no header.
+  two_calls.request.format_head.clear();
+  CHECK(Calls(two_calls.request).call_rules.heads.empty());
+  two_calls.request.format_head = {50, 7};
+  two_calls.request.format = nullptr;
+  CHECK(Calls(two_calls.request).call_rules.heads.empty());
+}
+
+// A call that is due comes before a format.
+TEST(what_the_content_must_begin_with_is_due_once) {
+  const auto due = [](bool call, bool format) {
+    GenerationRequest request;
+    if (call) request.calls.required = {{9}};
+    if (format) request.format = grammar_of("format");
+    const Calls made(request);
+    return std::pair(made.choices[0]->call_due, made.choices[0]->format_due);
+  };
+  CHECK(due(false, false) == std::pair(false, false));
+  CHECK(due(true, false) == std::pair(true, false));
+  CHECK(due(false, true) == std::pair(false, true));
+  CHECK(due(true, true) == std::pair(true, false));
+}
+
+// The repetition penalty is for the prompt's tokens too, the others are for what was generated. Rows of embeddings are no tokens.
+TEST(the_repetition_penalty_counts_the_prompts_tokens) {
+  const auto counted = [](float repetition, float frequency) {
+    GenerationRequest request;
+    request.prompt = {1, 2, 3, 4, 5};
+    request.max_tokens = 10;
+    request.sampling.repetition_penalty = repetition;
+    request.sampling.frequency_penalty = frequency;
+    request.spans = {{.first = 1, .n_rows = 2, .hash = {1, 1}, .rows = {}, .bidirectional = false}};
+    const Request made(1, nullptr, request, 1000, 100);
+    std::string tokens;
+    for (const UsedToken& used : made.choices[0]->counts.entries()) tokens += static_cast<char>('0' + used.token);
+    return tokens;
+  };
+  CHECK_EQ(counted(2, 0), std::string("145"));
+  CHECK_EQ(counted(1, 1), std::string());
+}
+
+// More than the context has room for is not generated.
+TEST(the_longest_a_request_gets_is_bounded_by_the_context) {
+  GenerationRequest request;
+  request.prompt = std::vector<TokenId>(30, 1);
+  request.max_tokens = 20;
+  CHECK_EQ(Request(1, nullptr, request, 1000, 51).max_length, 50);
+  CHECK_EQ(Request(1, nullptr, request, 1000, 40).max_length, 40);
+}
+
+}  // namespace
+}  // namespace monolith
