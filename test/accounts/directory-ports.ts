@@ -59,8 +59,8 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     if (typeof begun === 'string') throw new Error(begun);
     t.equal(await signIns.find(cookie), null, 'the session before is over');
     t.match(await attempts.counted('login', counted.email), { count: 0 });
-    const other = await signIns.begin(user, null, CLIENT, null, counted);
-    if (typeof other === 'string') throw new Error(other);
+    const second = await signIns.begin(user, null, CLIENT, null, counted);
+    if (typeof second === 'string') throw new Error(second);
     t.equal((await signIns.sessions(user.id)).length, 2);
     const kept = (await signIns.find(begun.cookie))!.session.id;
     t.equal(await signIns.changePassword({ ...user, passwordHash: 'stale' }, 'new', kept, actorOf(user)), false);
@@ -73,6 +73,9 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await signIns.find(begun.cookie), null);
     t.match(await signIns.withEmail('a@example.com'), { passwordHash: 'newest', emailVerified: true });
     t.same(await actions(directory, null), ['operator.first_user', 'user.password_changed', 'user.password_reset']);
+    const { user: other } = await signUp(directory, 'b');
+    await signIns.resetPassword((await signIns.handedToken(other.id, OPERATOR))!, other.id, 'given', CLIENT.ip);
+    t.match(await signIns.withEmail('b@example.com'), { passwordHash: 'given', emailVerified: false }, 'a link that came by no mail says nothing of the address');
   });
 
   t.test('Members and Invites: who may, as they are then; one owner stays', async (t) => {

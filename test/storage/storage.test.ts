@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
-import { emptyDatabase } from '../../src/storage/database-file.js';
+import { agreed, DamagedFile, emptyDatabase } from '../../src/storage/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
 
 /** Of this process. */
@@ -64,6 +64,31 @@ t.test('a new file has the bytes that the library gives it', async (t) => {
   const mapSize = 3 * 1024 ** 3;
   await open({ path, pageSize: 4096, mapSize }).close();
   t.ok(readFileSync(join(path, 'data.mdb')).equals(emptyDatabase(mapSize)));
+});
+
+t.test('of a file that is written meanwhile counts what two readings agree on', (t) => {
+  const damaged = new DamagedFile('is cut off');
+  const outcome = (...readings: unknown[]): unknown => {
+    const left = [...readings];
+    try {
+      const read = agreed(() => {
+        const now = left.shift();
+        if (now instanceof Error) throw now;
+        return now;
+      });
+      return [read, left.length];
+    } catch (error) {
+      return [(error as Error).message, left.length];
+    }
+  };
+  const meta = (transaction: number): object => ({ transaction });
+  t.same(outcome(meta(1), meta(1), meta(2)), [meta(1), 1]);
+  t.same(outcome(meta(1), meta(2), meta(2), meta(3)), [meta(2), 1]);
+  t.same(outcome(damaged, meta(1), damaged, meta(2), meta(2)), [meta(2), 0], 'what looked damaged was being written');
+  t.same(outcome(meta(1), damaged, new DamagedFile('is cut off'), meta(1)), ['is cut off', 1]);
+  t.same(outcome(meta(1), meta(2), meta(3), meta(4), meta(5), meta(6)), [meta(5), 1], 'nobody looks for ever');
+  t.same(outcome(meta(1), new TypeError('another'), meta(1)), ['another', 1]);
+  t.end();
 });
 
 t.test('keys alone, and backwards', async (t) => {
