@@ -52,17 +52,10 @@ interface Meta {
  * table: a few pages. Of a file shorter than it says to be everything: its last pages may all be free ones.
  */
 export function checkHead(path: string): void {
-  withFile(path, (file) => {
-    for (let look = 1; ; look++) {
-      const newest = file.newest();
-      try {
-        file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
-        return;
-      } catch (error) {
-        if (!(error instanceof DamagedFile) || look === LOOKS || isDeepStrictEqual(file.newest(), newest)) throw error;
-      }
-    }
-  });
+  withFile(path, (file) => agreed(() => {
+    const newest = file.newest();
+    file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
+  }));
 }
 
 /** Throws DamagedFile if the file does not say where everything is. No page is followed: in a file that is being written any may be another by then. */

@@ -195,6 +195,12 @@ t.test('a value that cannot be decoded, and a process that ends by it, are verdi
   await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /of table organizations, .* cannot be read/ });
 });
 
+t.test('a process that says nothing of the file is a sentence', async (t) => {
+  t.teardown(() => { delete process.env['NODE_OPTIONS']; });
+  process.env['NODE_OPTIONS'] = '--require=/nowhere';
+  await t.rejects(checkDatabase(copy), { name: 'StorageError', message: `${copy} cannot be read: the process reading it ended with 1.` });
+});
+
 const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=64k', 'none', folder], { encoding: 'utf8' });
 const skip = mount.status === 0 ? false : `a small file system cannot be mounted here: ${mount.error?.message ?? mount.stderr}`;
 
