@@ -495,6 +495,15 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     let told = await two.running.after(1, 10);
     for (; told?.length === 0; told = await two.running.after(1, 10)) await sleep(5);
     t.same([told?.map(({ sequence, type }) => [sequence, type]), two.running.ended], [[[6, 'response.completed']], true]);
+    // It comes late, and a little at a time.
+    const late = await begin();
+    let woken = false;
+    leaving.push(late.running.watch(() => { woken = true; }));
+    await open.responses.save(record({ id: late.saved.id, background: true }));
+    elsewhere.publish('response.logged', { id: late.saved.id, ended: true });
+    while (!woken) await sleep(1);
+    await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);
+    t.same([sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended], [[6], [], false], 'where something came, more may');
     // Cut short.
     const three = await begin();
     const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(({ record: { id } }) => id === three.saved.id)!;
