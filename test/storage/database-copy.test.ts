@@ -132,6 +132,10 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     fresh(() => overwrite(4096 * root + 20, new Uint8Array(new Uint16Array(bounds).buffer)));
     for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `from ${bounds[0]} to ${bounds[1]}`);
   }
+  for (const flags of [0, 1, 3]) {      // it is a leaf: 2
+    fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));
+    for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `flags ${flags}`);
+  }
   // While a server has it, too: what is damaged stays so, and is not taken for a page that was used again meanwhile.
   const served = lockDataDir(bad);
   await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
