@@ -504,6 +504,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     while (!woken) await sleep(1);
     await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);
     t.same([sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended], [[6], [], false], 'where something came, more may');
+    woken = false;
+    elsewhere.publish('response.logged', { id: late.saved.id, ended: true, end: [event(7, 'response.completed')] });
+    while (!woken) await sleep(1);
+    await open.responses.delete('org_a', late.saved.id);
+    t.same([await late.running.after(6, 10), sequences(late.running.end)], [null, [7]], 'what is deleted meanwhile ends as it was told');
     // Cut short.
     const three = await begin();
     const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(({ record: { id } }) => id === three.saved.id)!;
