@@ -174,6 +174,17 @@ t.test('what is told while something is told goes with the next statement, in or
   t.same(warned, []);
 });
 
+t.test('what waits behind a notification whose connection is lost is told to nobody, and says so', async (t) => {
+  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: () => undefined });
+  t.teardown(() => notifications.close());
+  const [newest] = await postgres.ask<{ pid: number }>(postgres.url, `SELECT pid FROM pg_stat_activity WHERE application_name = 'monolith' ORDER BY backend_start DESC LIMIT 1`);
+  process.kill(newest!.pid, 'SIGSTOP');
+  const told = [notifications.tell('one'), notifications.tell('two')];
+  await postgres.ask(postgres.url, 'SELECT pg_terminate_backend($1)', [newest!.pid]);
+  process.kill(newest!.pid, 'SIGCONT');
+  t.same(await Promise.all(told), [false, false]);
+});
+
 t.test('lost while running: 503, once in the log, and back without a restart', async (t) => {
   const failures: { reason: string; database: string }[] = [];
   const database = openPool(settingsOf(postgres.url), { onFailure: (failure) => failures.push(failure) });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
-import { agreed, DamagedFile, emptyDatabase } from '../../src/storage/database-file.js';
+import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
 
 /** Of this process. */
@@ -64,6 +64,25 @@ t.test('a new file has the bytes that the library gives it', async (t) => {
   const mapSize = 3 * 1024 ** 3;
   await open({ path, pageSize: 4096, mapSize }).close();
   t.ok(readFileSync(join(path, 'data.mdb')).equals(emptyDatabase(mapSize)));
+});
+
+t.test('pages have any size that the library makes, and no other', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  for (const pageSize of [512, 32_768]) {
+    const root = open({ path: join(path, String(pageSize)), pageSize });
+    await root.put('key', 'x'.repeat(2_000));
+    await root.close();
+    const file = join(path, String(pageSize), 'data.mdb');
+    t.match(checkWhole(file), { tables: [] });
+    const bytes = readFileSync(file);
+    for (const other of [pageSize / 2, pageSize * 2, pageSize + 512]) {
+      if (other >= 512 && other <= 32_768 && other % 1_024 === 0) continue;
+      bytes.writeUInt32LE(other, 24 + 24);
+      writeFileSync(file, bytes);
+      t.throws(() => checkWhole(file), { name: 'DamagedFile', message: `is damaged: it says its pages have ${other} bytes` });
+    }
+  }
 });
 
 t.test('of a file that is written meanwhile counts what two readings agree on', (t) => {
