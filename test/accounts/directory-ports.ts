@@ -47,6 +47,15 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, null), ['operator.first_user'], 'of those that were refused nothing is noted');
   });
 
+  t.test('SignUps: what was made before anybody signed up becomes the first one\'s', async (t) => {
+    const directory = await open(t);
+    const { id } = await directory.organizations.ensureFirst();
+    const first = await signUp(directory, 'a');
+    t.match(first, { organization: { id, name: 'Default' }, role: 'owner', user: { operator: true } });
+    t.not((await signUp(directory, 'b')).organization.id, id);
+    t.same(await actions(directory, id), ['member.joined']);
+  });
+
   t.test('SignIns: sessions begin, end and go with the password', async (t) => {
     const directory = await open(t);
     const { signIns, attempts } = directory;
@@ -252,6 +261,8 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       'session.revoked', 'user.locked', 'user.operator_granted', 'user.operator_withdrawn', 'user.second_factor_enabled', 'user.second_factor_reset', 'user.unlocked',
     ]);
     t.same((await actions(directory, org)).filter((action) => action.startsWith('api_key')), ['api_key.changed', 'api_key.created', 'api_key.revoked']);
+    const long = 'x'.repeat(1_000);
+    t.same([await users.get(long), await apiKeys.get(org, long), await signIns.withEmail(long), await organizations.get(long), await signIns.handedToken(long, OPERATOR), await secondFactors.reset(long, OPERATOR)], [null, null, null, null, null, false]);
     // Who comes from a provider, into an organization of others, and leaves.
     const { token } = await directory.invites.create(org, 'c@example.com', 'viewer', user.id, actorOf(user));
     const identity = { issuer: 'https://id.example.com', subject: 'c' };

@@ -1,6 +1,7 @@
-// What stands in `prompt` of a completions request.
+// A completions request: what stands in `prompt`, and which log-probabilities of it are computed.
 import t from 'tap';
 import { ApiError } from '../../src/errors.js';
+import { parseCompletion } from '../../src/protocol/completions/parse.js';
 import { readPrompts } from '../../src/protocol/completions/prompt.js';
 import { MAX_PROMPTS } from '../../src/protocol/completions/schema.js';
 
@@ -29,5 +30,16 @@ t.test('what is refused, and where', async (t) => {
       if (!(error instanceof ApiError)) throw error;
       t.equal(`${error.status} ${error.code} ${error.param}`, says);
     }
+  }
+});
+
+t.test('log-probabilities of the prompt are computed where they are told', async (t) => {
+  const rows: [asked: object, most: number | null][] = [
+    [{}, null], [{ echo: true }, null], [{ logprobs: 2 }, null], [{ echo: true, logprobs: 2 }, 2], [{ prompt_logprobs: 1 }, 1],
+    [{ echo: true, logprobs: 2, prompt_logprobs: 3 }, 3], [{ echo: true, logprobs: 3, prompt_logprobs: 2 }, 3],
+  ];
+  for (const [asked, most] of rows) {
+    const { requests: [first] } = parseCompletion({ model: 'm', prompt: 'x', ...asked }).content({ maxN: 1 });
+    t.equal(first?.promptLogprobs, most, JSON.stringify(asked));
   }
 });
