@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -56,6 +57,22 @@ t.test('what is being written when the store is closed is on disk, and told so',
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
   t.same(said, [], 'the library has nothing to warn of');   // and throws nothing into the event loop, which would fail this file
+});
+
+t.test('within a turn of the event loop one state is read, until it is renewed', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  const store = await openStore(path);
+  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  const table = store.table<number>('keys');
+  const module = new URL('../../src/storage/lmdb-store.js', import.meta.url).href;
+  t.equal(table.get('k'), undefined);
+  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', `
+    const store = await (await import(${JSON.stringify(module)})).openStore(${JSON.stringify(path)});
+    await store.table('keys').put('k', 1);
+    await store.close();`]);
+  t.same([status, table.get('k')], [0, undefined]);
+  store.refresh();
+  t.equal(table.get('k'), 1);
 });
 
 t.test('a new file has the bytes that the library gives it', async (t) => {
