@@ -499,9 +499,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const late = await begin();
     let woken = false;
     leaving.push(late.running.watch(() => { woken = true; }));
-    await open.responses.save(record({ id: late.saved.id, background: true }));
     elsewhere.publish('response.logged', { id: late.saved.id, ended: true });
     while (!woken) await sleep(1);
+    t.same([sequences(await late.running.after(1, 10)), late.running.ended], [[], false], 'nothing has ended that is not stored as that');
+    await open.responses.save(record({ id: late.saved.id, background: true }));
     await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);
     t.same([sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended], [[6], [], false], 'where something came, more may');
     woken = false;
