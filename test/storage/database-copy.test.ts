@@ -6,6 +6,7 @@ import { closeSync, copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, op
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { open } from 'lmdb';
 import { backUp, checkDatabase, restore } from '../../src/storage/database-copy.js';
 import { checkHead, checkWhole } from '../../src/storage/database-file.js';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
@@ -76,6 +77,13 @@ t.test('back in its place, the one before kept', async (t) => {
   await store.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await store.close();
   await t.rejects(restore(path, newer), { message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release reads ${SCHEMA_VERSION}`) });
+  const another = join(folder, 'another');
+  const root = open({ path: another });
+  await root.put('key', 'value');
+  await root.close();
+  t.match(await checkDatabase(another), { schema: null });
+  await t.rejects(restore(path, another), { name: 'StorageError', message: /is a database, but none of this program/ });
+  await t.rejects(backUp(join(folder, 'nowhere'), join(folder, 'no.mdb')), { name: 'StorageError', message: /There is no database in / });
   t.same((await checkDatabase(path)).tables, entries, 'what was refused changed nothing');
   t.same(readdirSync(path).filter((name) => name.startsWith('db-restored')), []);
 });

@@ -70,7 +70,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       t.equal(await responses.get('org_a', id), null);
       t.equal((await itemOf(responses, 'org_a', id)), null);
       t.equal(await responses.delete('org_a', id), false);
+      const page = { newestFirst: false, after: null, limit: 10, images: false };
+      t.same([await responses.head('org_a', id), await responses.chain('org_a', id), await responses.inputItems('org_a', id, page)], [null, null, 'no response']);
+      t.same([await responses.events(id, -1), await responses.lastEvent(id), await responses.list('org_a', 10, id)], [null, null, null]);
     }
+    t.equal((await responses.items('org_a', [saved.output[0]!.id, saved.output[0]!.id, 'msg_none'], Infinity)).size, 1);
     const strange = record({ output: [{ id: '\0 ünusual '.repeat(20), item: { type: 'message' } }] });
     await responses.save(strange);
     t.same((await itemOf(responses, 'org_a', strange.output[0]!.id))?.item, { type: 'message' });
