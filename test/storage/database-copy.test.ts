@@ -124,6 +124,8 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     ['a middle that claims to be newest', () => overwrite(2048 + 152, u64(1n << 60n)), /damaged in its first page/],
     ['a last page beyond all', () => { overwrite(144, u64(1n << 50n)); overwrite(4096 + 144, u64(1n << 50n)); }, /ends where it cannot/],
     ['a root beyond all', () => { overwrite(136, u64(1n << 40n)); overwrite(4096 + 136, u64(1n << 40n)); }, /refers to page/],
+    ['no root', () => { overwrite(136, u64(~0n)); overwrite(4096 + 136, u64(~0n)); }, /the list of tables has no beginning/],
+    ['a wrong count', () => { overwrite(128, u64(999n)); overwrite(4096 + 128, u64(999n)); }, /the list of tables has \d+ entries and should have 999/],
     ['a root that is another page', () => { overwrite(136, u64(1n)); overwrite(4096 + 136, u64(1n)); }, /refers to page 1 of/],
   ] as const) {
     fresh(change);

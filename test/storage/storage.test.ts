@@ -100,6 +100,10 @@ t.test('pages have any size that the library makes, and no other', async (t) => 
       t.throws(() => checkWhole(file), { name: 'DamagedFile', message: `is damaged: it says its pages have ${other} bytes` });
     }
   }
+  const exact = open({ path: join(path, 'exact'), pageSize: 4096, encoding: 'binary' });
+  await exact.put('key', Buffer.alloc(3 * 4096 - 24));
+  await exact.close();
+  t.match(checkWhole(join(path, 'exact', 'data.mdb')), { usedPages: 6 }, 'a value that fills its pages');
 });
 
 t.test('of a file that is written meanwhile counts what two readings agree on', (t) => {
