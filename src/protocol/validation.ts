@@ -6,7 +6,7 @@ import { checkedAhead, FAULTY, MAX_FAULTY_ENTRIES } from './checked-ahead.js';
 
 type Issue = z.core.$ZodIssue;
 
-/** Attach to a custom issue: `ctx.addIssue({ code: 'custom', params: { api: 'conflicting_parameters' }, ... })`. */
+/** Attach to a custom issue: `ctx.addIssue({ code: 'custom', params: { api: 'conflicting_parameters' }, message: 'must be …' })`. Its message follows the field's name. */
 export interface ApiIssueParams { api: ErrorCode }
 
 export type Validated<T> =
@@ -141,8 +141,7 @@ function toFault(issue: Issue, value: unknown, param: string | null): Fault {
     case 'custom': {
       const code = (issue.params as Partial<ApiIssueParams> | undefined)?.api ?? 'invalid_value';
       if (missing && code === 'invalid_type') return fault('missing_required_parameter', `${name} is required.`);
-      const sentence = issue.message.startsWith('must ') ? `${name} ${issue.message}.` : issue.message;
-      return fault(code, sentence);
+      return fault(code, `${name} ${issue.message}.`);
     }
     default:
       return fault('invalid_value', `${name}: ${issue.message}`);

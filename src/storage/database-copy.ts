@@ -151,7 +151,7 @@ async function inProcess(file: string, words: readonly string[], signal: AbortSi
     const isDamage = ended === 'SIGSEGV' || ended === 'SIGBUS' || ended === 'SIGABRT';
     throw new StorageError(`${file} ${isDamage ? 'is damaged: LMDB' : 'could not be read to its end: the process'}, reading it, was ended by ${ended}.`);
   }
-  const { problem, ...result } = (code === 0 || code === 1 ? JSON.parse(answer) : { problem: `cannot be read: LMDB ended with ${code}` }) as { problem?: string };
+  const { problem, ...result } = (answer === '' ? { problem: `cannot be read: the process reading it ended with ${code}` } : JSON.parse(answer)) as { problem?: string };
   if (problem !== undefined) throw new StorageError(`${file} ${problem}.`);
   return result;
 }

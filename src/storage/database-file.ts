@@ -52,17 +52,10 @@ interface Meta {
  * table: a few pages. Of a file shorter than it says to be everything: its last pages may all be free ones.
  */
 export function checkHead(path: string): void {
-  withFile(path, (file) => {
-    for (let look = 1; ; look++) {
-      const newest = file.newest();
-      try {
-        file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
-        return;
-      } catch (error) {
-        if (!(error instanceof DamagedFile) || look === LOOKS || isDeepStrictEqual(file.newest(), newest)) throw error;
-      }
-    }
-  });
+  withFile(path, (file) => agreed(() => {
+    const newest = file.newest();
+    file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
+  }));
 }
 
 /** Throws DamagedFile if the file does not say where everything is. No page is followed: in a file that is being written any may be another by then. */
@@ -94,6 +87,27 @@ export function emptyDatabase(mapBytes: number): Buffer {
   return file;
 }
 
+/** What two readings in a row agree on, or the last of a few: what is read may be written meanwhile. A reading that throws DamagedFile is one too. */
+export function agreed<T>(read: () => T): T {
+  let last = readingOf(read);
+  for (let look = 1; look < LOOKS; look++) {
+    const now = readingOf(read);
+    if (isDeepStrictEqual(now, last)) break;
+    last = now;
+  }
+  if (last instanceof DamagedFile) throw last;
+  return last;
+}
+
+function readingOf<T>(read: () => T): T | DamagedFile {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof DamagedFile) return error;
+    throw error;
+  }
+}
+
 function withFile<T>(path: string, work: (file: DatabaseFile) => T): T {
   const descriptor = openSync(path, 'r');
   try {
@@ -112,25 +126,9 @@ class DatabaseFile {
     return fstatSync(this.descriptor).size;
   }
 
-  /** What the last transaction says: as two readings agree, for it may be written meanwhile. */
+  /** What the last transaction says. */
   newest(): Meta {
-    const read = (): Meta | DamagedFile => {
-      try {
-        return this.metas();
-      } catch (error) {
-        if (error instanceof DamagedFile) return error;
-        throw error;
-      }
-    };
-    for (let before = read(), look = 1; ; look++) {
-      const now = read();
-      if (look < LOOKS && (now instanceof DamagedFile ? look === 1 : !isDeepStrictEqual(before, now))) {
-        before = now;
-        continue;
-      }
-      if (now instanceof DamagedFile) throw now;
-      return now;
-    }
+    return agreed(() => this.metas());
   }
 
   private metas(): Meta {

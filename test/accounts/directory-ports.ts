@@ -47,6 +47,15 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, null), ['operator.first_user'], 'of those that were refused nothing is noted');
   });
 
+  t.test('SignUps: what was made before anybody signed up becomes the first one\'s', async (t) => {
+    const directory = await open(t);
+    const { id } = await directory.organizations.ensureFirst();
+    const first = await signUp(directory, 'a');
+    t.match(first, { organization: { id, name: 'Default' }, role: 'owner', user: { operator: true } });
+    t.not((await signUp(directory, 'b')).organization.id, id);
+    t.same(await actions(directory, id), ['member.joined']);
+  });
+
   t.test('SignIns: sessions begin, end and go with the password', async (t) => {
     const directory = await open(t);
     const { signIns, attempts } = directory;
@@ -59,8 +68,8 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     if (typeof begun === 'string') throw new Error(begun);
     t.equal(await signIns.find(cookie), null, 'the session before is over');
     t.match(await attempts.counted('login', counted.email), { count: 0 });
-    const other = await signIns.begin(user, null, CLIENT, null, counted);
-    if (typeof other === 'string') throw new Error(other);
+    const second = await signIns.begin(user, null, CLIENT, null, counted);
+    if (typeof second === 'string') throw new Error(second);
     t.equal((await signIns.sessions(user.id)).length, 2);
     const kept = (await signIns.find(begun.cookie))!.session.id;
     t.equal(await signIns.changePassword({ ...user, passwordHash: 'stale' }, 'new', kept, actorOf(user)), false);
@@ -73,6 +82,9 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await signIns.find(begun.cookie), null);
     t.match(await signIns.withEmail('a@example.com'), { passwordHash: 'newest', emailVerified: true });
     t.same(await actions(directory, null), ['operator.first_user', 'user.password_changed', 'user.password_reset']);
+    const { user: other } = await signUp(directory, 'b');
+    await signIns.resetPassword((await signIns.handedToken(other.id, OPERATOR))!, other.id, 'given', CLIENT.ip);
+    t.match(await signIns.withEmail('b@example.com'), { passwordHash: 'given', emailVerified: false }, 'a link that came by no mail says nothing of the address');
   });
 
   t.test('Members and Invites: who may, as they are then; one owner stays', async (t) => {
@@ -103,6 +115,47 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal((await members.page(org, 10, null))?.data.length, 1);
     t.equal(await members.page(org, 10, 'user_none'), null);
     t.same(await actions(directory, org), ['invite.created', 'member.joined', 'member.joined', 'member.left', 'member.role_changed', 'organization.created']);
+  });
+
+  t.test('Invites: taken back, made anew, used up; none into what is suspended or gone', async (t) => {
+    const directory = await open(t);
+    const { members, invites, organizations, signIns } = directory;
+    const { user: owner, organization: { id: org } } = await signUp(directory, 'owner');
+    const guest = await signUp(directory, 'guest');
+    const invite = (role: 'viewer' | 'admin' = 'viewer') => invites.create(org, 'guest@example.com', role, owner.id, actorOf(owner));
+    const accept = (token: string | null) => invites.accept(token!, guest.user, actorOf(guest.user));
+    const first = await invite();
+    const second = await invite('admin');
+    t.same((await invites.page(org, 10, null))?.data.map(({ state }) => state).sort(), ['pending', 'revoked'], 'of one address the last one counts');
+    t.equal(await invites.page(org, 10, 'inv_none'), null);
+    for (const token of [first.token!, second.token!.replace(/.$/, '!'), `${'a'.repeat(24)}.${'a'.repeat(43)}`, 'nonsense']) await t.rejects(invites.ofLink(token), { code: 'invalid_token' });
+    await t.rejects(invites.revoke(org, 'inv_none', owner.id, actorOf(owner)), { code: 'resource_not_found' });
+    for (let n = 0; n < 2; n++) await invites.revoke(org, second.id, owner.id, actorOf(owner));
+    await t.rejects(accept(second.token), { code: 'invalid_token' });
+    const third = await invite();
+    await organizations.change(org, { status: 'suspended' }, null);
+    await t.rejects(accept(third.token), { code: 'organization_suspended' });
+    await t.rejects(organizations.create('more', owner, 5, actorOf(owner)).then(() => organizations.create('more', { ...owner, operator: false }, 5, actorOf(owner))), { code: 'organization_suspended' }, 'nor is one made beside it, but by an operator');
+    const stranger = await invites.create(org, 'new@example.com', 'viewer', owner.id, actorOf(owner));
+    await t.rejects(signUp(directory, 'new', { invite: stranger.token! }), { code: 'organization_suspended' });
+    t.equal(await signIns.withEmail('new@example.com'), null);
+    await organizations.change(org, { status: 'active' }, null);
+    t.match(await accept(third.token), { id: org });
+    await t.rejects(accept(third.token), { code: 'invalid_token' });
+    await t.rejects(invite(), { code: 'invalid_value', param: 'email' });
+    await t.rejects(members.remove(org, owner.id, guest.user.id, actorOf(guest.user)), { code: 'role_not_allowed' }, 'a viewer removes nobody');
+    t.match(await members.changeRole(org, guest.user.id, 'viewer', owner.id, actorOf(owner)), { role: 'viewer', email: 'guest@example.com' });
+    await members.remove(org, guest.user.id, owner.id, actorOf(owner));
+    t.equal(await signIns.find(guest.cookie), null, 'the sessions of who is removed are over');
+    t.same(await actions(directory, org), [
+      ...Array<string>(4).fill('invite.created'), 'invite.revoked', 'member.joined', 'member.joined', 'member.removed', 'organization.created',
+    ], 'what changed nothing is not noted');
+    await organizations.change(org, { keepsText: true }, OPERATOR);
+    await organizations.change(org, { keepsText: true }, OPERATOR);
+    await organizations.change(org, { keepsText: false, status: 'suspended' }, OPERATOR);
+    t.match(await organizations.overview(org), { status: 'suspended', settings: { keepsText: false } });
+    t.equal(await organizations.overview('org_none'), null);
+    t.same((await actions(directory, org)).filter((action) => /^organization\.(?!created)/.test(action)), ['organization.request_text_kept', 'organization.request_text_not_kept', 'organization.suspended']);
   });
 
   t.test('Organizations: settings come with them, and who deletes one deletes all of it', async (t) => {
@@ -168,6 +221,58 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(first.data.length, 2);
     t.ok((await apiKeys.page(one, 10, first.next))!.data.length >= 1);
     t.equal(await apiKeys.page(two, 10, key.id), null);
+  });
+
+  t.test('what is unknown or over changes nothing and says so', async (t) => {
+    const directory = await open(t);
+    const { apiKeys, users, signIns, secondFactors, ownAccount, organizations } = directory;
+    const { user, organization: { id: org } } = await signUp(directory, 'a');
+    const b = await signUp(directory, 'b');
+    const rights = (id: string, { locked, operator }: { locked?: boolean; operator?: boolean }) => users.change(id, { locked, operator }, null, OPERATOR);
+    t.same([await apiKeys.change(org, 'key_none', { name: 'b' }, OPERATOR), await apiKeys.rotate(org, 'key_none', 0, OPERATOR, null), await apiKeys.revoke(org, 'key_none', OPERATOR)], [null, null, null]);
+    const { key } = await apiKeys.create(org, { name: 'k' }, OPERATOR);
+    t.match(await apiKeys.change(org, key.id, { name: 'renamed' }, OPERATOR), { name: 'renamed' });
+    const revoked = await apiKeys.revoke(org, key.id, OPERATOR);
+    t.same(await apiKeys.revoke(org, key.id, OPERATOR), revoked);
+    t.equal(await apiKeys.first(org, { name: 'again' }), null, 'there has been one');
+    t.match(await rights(user.id, {}), { user: { id: user.id, operator: true } });
+    await rights(b.user.id, { operator: true });
+    await rights(b.user.id, { operator: false });
+    await rights(b.user.id, { locked: true });
+    t.equal(await signIns.begin(b.user, null, CLIENT, null, null), 'locked');
+    await rights(b.user.id, { locked: false });
+    const begun = await signIns.begin(b.user, 'hashed anew', CLIENT, null, null);
+    t.match(begun, { user: { passwordHash: 'hashed anew' } });
+    const [session] = await signIns.sessions(b.user.id);
+    t.same([await signIns.end(b.user.id, session!.id, actorOf(b.user)), await signIns.end(b.user.id, session!.id, actorOf(b.user))], [true, false]);
+    t.equal(await signIns.find('no cookie'), null);
+    t.equal(await signIns.handedToken('user_none', OPERATOR), null);
+    await t.rejects(signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), 'user_none', 'x', CLIENT.ip), { code: 'invalid_token', message: 'This account is gone.' });
+    await t.rejects(ownAccount.emailToken(user, 'b@example.com', actorOf(user)), { code: 'email_taken' });
+    t.same([await secondFactors.get(user.id), await secondFactors.replaceRecovery(user, ['r'], actorOf(user)), await secondFactors.reset('user_none', OPERATOR)], [null, false, false]);
+    await secondFactors.propose(b.user.id, 'sealed');
+    await secondFactors.enable(b.user, { sealed: 'sealed', step: 1, recovery: [] }, '', actorOf(b.user));
+    await secondFactors.reseal(() => null);
+    t.match(await secondFactors.get(b.user.id), { sealed: 'sealed' });
+    await signIns.begin({ ...b.user, passwordHash: 'hashed anew' }, null, CLIENT, null, null);
+    t.equal(await secondFactors.reset(b.user.id, OPERATOR), true);
+    t.same(await signIns.sessions(b.user.id), []);
+    t.same((await actions(directory, null)).filter((action) => /^(session|user)/.test(action)), [
+      'session.revoked', 'user.locked', 'user.operator_granted', 'user.operator_withdrawn', 'user.second_factor_enabled', 'user.second_factor_reset', 'user.unlocked',
+    ]);
+    t.same((await actions(directory, org)).filter((action) => action.startsWith('api_key')), ['api_key.changed', 'api_key.created', 'api_key.revoked']);
+    const long = 'x'.repeat(1_000);
+    t.same([await users.get(long), await apiKeys.get(org, long), await signIns.withEmail(long), await organizations.get(long), await signIns.handedToken(long, OPERATOR), await secondFactors.reset(long, OPERATOR)], [null, null, null, null, null, false]);
+    // Who comes from a provider, into an organization of others, and leaves.
+    const { token } = await directory.invites.create(org, 'c@example.com', 'viewer', user.id, actorOf(user));
+    const identity = { issuer: 'https://id.example.com', subject: 'c' };
+    const wish = { email: 'c@example.com', name: 'c', organizationName: null, invite: token, code: null, identity };
+    const c = await directory.signUps.signUp(OPEN, wish, '', CLIENT);
+    t.match(await directory.identities.userOf(identity), { id: c.user.id, emailVerified: true });
+    await t.rejects(directory.signUps.signUp(OPEN, { ...wish, email: 'd@example.com', invite: null }, '', CLIENT), { code: 'email_taken', message: /this person/ });
+    await ownAccount.delete(c.user, actorOf(c.user));
+    t.equal(await directory.identities.userOf(identity), null);
+    t.match(await organizations.overview(org), { members: 1 });
   });
 
   t.test('Users: one operator who can sign in stays', async (t) => {

@@ -11,7 +11,7 @@ import { OrganizationTable } from '../../src/accounts/lmdb/organization-table.js
 import { TokenTable } from '../../src/accounts/lmdb/token-table.js';
 import { UserTable } from '../../src/accounts/lmdb/user-table.js';
 import { LmdbAttempts } from '../../src/accounts/lmdb-attempts.js';
-import { hasRole } from '../../src/accounts/members.js';
+import { checkBelonging, checkMembers, hasRole, MAX_MEMBERS, MAX_ORGANIZATIONS_OF_USER } from '../../src/accounts/members.js';
 import { normalEmail } from '../../src/accounts/users.js';
 import { endsWithParent, main } from '../e2e/monolith.js';
 import { embeddedModel } from '../e2e/monolith.js';
@@ -24,6 +24,14 @@ const store = await ownStore(t, 'directory');
 let now = Date.parse('2026-01-01T00:00:00Z');
 const clock = (): number => now;
 const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;
+
+t.test('how many members an organization has, and how many organizations a user is in', (t) => {
+  for (const [check, most] of [[checkMembers, MAX_MEMBERS], [checkBelonging, MAX_ORGANIZATIONS_OF_USER]] as const) {
+    check(most - 1);
+    t.throws(() => check(most), { code: 'too_many_entries' });
+  }
+  t.end();
+});
 
 t.test('attempts', async (t) => {
   const attempts = new LmdbAttempts(store, clock);

@@ -15,3 +15,13 @@ const open = async (t: Test): Promise<PostgresDirectory> => new PostgresDirector
 
 directoryTests(open);
 auditLogTests(async (t) => (await open(t)).audit);
+
+t.test('the code of the first sign-up is gone with it', async (t) => {
+  const database = await databaseFor(t, postgres);
+  const { signUps } = new PostgresDirectory(database, { tell: () => undefined });
+  const kept = () => database.query(`SELECT 1 FROM secrets WHERE name = 'setup-code'`);
+  await signUps.firstCode();
+  t.equal((await kept()).length, 1);
+  await signUps.signUp({ open: true, local: true }, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code: null }, 'hash', { ip: '192.0.2.1', userAgent: 'a test' });
+  t.same(await kept(), []);
+});

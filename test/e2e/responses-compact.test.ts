@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
+import { TASK } from '../../src/protocol/responses/compact-summary.js';
 import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
@@ -69,6 +70,11 @@ t.test('compact and input_tokens', async (t) => {
     const again = (await compact({ input: next })).body;
     t.same(again.output.map(({ type }) => type), ['message', 'message', 'compaction'], 'an earlier compaction is summarised too');
     t.ok(again.usage.input_tokens > (await compact({ input: [next[0], next.at(-1)] })).body.usage.input_tokens + summary.length);
+
+    const asked = (task: string) => count({ input: [{ role: 'system', content: task }, { role: 'user', content: 'The conversation:\n\nUser:\nA: x' }] });
+    const steered = async (instructions?: string) => (await compact({ input: 'A: x', instructions })).body.usage.input_tokens;
+    t.same([await steered(), await steered('')], [await asked(TASK), await asked(TASK)], 'nothing stands before the first piece');
+    t.equal(await steered('Short.'), await asked(`${TASK}\n\nThe summary is also to follow these instructions:\nShort.`));
 
     const broken = { ...sealed, encrypted_content: `${sealed.encrypted_content.slice(0, -1)}${sealed.encrypted_content.endsWith('A') ? 'B' : 'A'}` };
     t.match(await post<Failure>('/responses', { input: [broken, { role: 'user', content: 'x' }] }), { status: 400, body: { error: { code: 'invalid_encrypted_content', param: 'input[0]' } } });

@@ -4,6 +4,7 @@ import { ApiError } from '../../src/errors.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
 import { list } from '../../src/protocol/list.js';
+import { MAX_THINKING_BLOCKS } from '../../src/protocol/messages/bounds.js';
 import { parseMessages, type MessagesGeneration } from '../../src/protocol/messages/parse.js';
 import type { ThinkingPolicy } from '../../src/protocol/messages/thinking.js';
 import { cpuTime } from '../support/cpu-time.js';
@@ -284,6 +285,13 @@ t.test('a list stops at its first fault, whatever it was given before', async (t
     }
     t.equal(entries.safeParse([]).success, !atLeastOne);
   }
+});
+
+t.test('thinking blocks of all messages together are counted', async (t) => {
+  const thoughts = Array.from({ length: MAX_THINKING_BLOCKS / 2 }, () => thought('hm'));
+  const messages = (last: object[]) => [user, { role: 'assistant', content: thoughts }, user, { role: 'assistant', content: last }, user];
+  t.same(refusal({ messages: messages(thoughts) }), ['accepted', null]);
+  t.same(refusal({ messages: messages([...thoughts, thoughts[0]!]) }), ['array_too_long', `messages[3].content[${thoughts.length}]`]);
 });
 
 t.test('a large body of wrong or many things is refused quickly', async (t) => {

@@ -72,8 +72,10 @@ t.test('a message, event by event', async (t) => {
 });
 
 t.test('calls keep the names the client gave, in a namespace or out of it', async (t) => {
-  const { made, events } = machine({ toolNames: [['crm__find', { name: 'find', namespace: 'crm' }]] });
-  for (const event of [started, ...call(0, 'crm__find', ['{"a"', ':1}']), ...call(1, 'look', ['{}'])]) made.event(event);
+  const { made, sent, events } = machine({ toolNames: [['crm__find', { name: 'find', namespace: 'crm' }]] });
+  for (const event of [started, ...call(0, 'crm__find', ['{"a"', ':1}'])]) made.event(event);
+  t.equal(sent.at(-1)?.type, 'response.output_item.done', 'a call is told whole before anything follows it');
+  for (const event of call(1, 'look', ['{}'])) made.event(event);
   made.end('tool_calls', usage, 2);
   made.terminal();
   const response = checkStream(events(), { reasoning: 'response.reasoning' });

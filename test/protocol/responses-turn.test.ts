@@ -30,7 +30,7 @@ t.test('a parent is held from its reading to the end of the turn, however that c
     const continued = await findChain(responses, 'org_a', parent.id);
     await responses.delete('org_a', parent.id);
     t.ok((await open.rows())['responses'], 'deleted, but not erased');
-    await t.rejects(findChain(responses, 'org_a', parent.id), { code: 'previous_response_not_found' });
+    await t.rejects(findChain(responses, 'org_a', parent.id), { code: 'previous_response_not_found', message: `Previous response with id "${parent.id}" not found.` });
     return readContent(parsed({ previous_response_id: parent.id, ...body }), continued, lookup);
   };
 

@@ -43,7 +43,8 @@ t.test('flush writes all at once, a batch after the other, also what comes meanw
   writer.add(5);
   open();
   await Promise.all(flushes);
-  t.same([written, writer.waiting, said], [[[1, 2], [3, 4], [5]], 0, []]);
+  await sleep(300);
+  t.same([written, writer.waiting, said], [[[1, 2], [3, 4], [5]], 0, []], 'and no batch of nothing later');
   await writer.close();
   t.same(said, []);
 });

@@ -6,6 +6,7 @@ import { closeSync, copyFileSync, cpSync, existsSync, mkdirSync, mkdtempSync, op
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
+import { open } from 'lmdb';
 import { backUp, checkDatabase, restore } from '../../src/storage/database-copy.js';
 import { checkHead, checkWhole } from '../../src/storage/database-file.js';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
@@ -76,6 +77,13 @@ t.test('back in its place, the one before kept', async (t) => {
   await store.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await store.close();
   await t.rejects(restore(path, newer), { message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release reads ${SCHEMA_VERSION}`) });
+  const another = join(folder, 'another');
+  const root = open({ path: another });
+  await root.put('key', 'value');
+  await root.close();
+  t.match(await checkDatabase(another), { schema: null });
+  await t.rejects(restore(path, another), { name: 'StorageError', message: /is a database, but none of this program/ });
+  await t.rejects(backUp(join(folder, 'nowhere'), join(folder, 'no.mdb')), { name: 'StorageError', message: /There is no database in / });
   t.same((await checkDatabase(path)).tables, entries, 'what was refused changed nothing');
   t.same(readdirSync(path).filter((name) => name.startsWith('db-restored')), []);
 });
@@ -116,6 +124,8 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     ['a middle that claims to be newest', () => overwrite(2048 + 152, u64(1n << 60n)), /damaged in its first page/],
     ['a last page beyond all', () => { overwrite(144, u64(1n << 50n)); overwrite(4096 + 144, u64(1n << 50n)); }, /ends where it cannot/],
     ['a root beyond all', () => { overwrite(136, u64(1n << 40n)); overwrite(4096 + 136, u64(1n << 40n)); }, /refers to page/],
+    ['no root', () => { overwrite(136, u64(~0n)); overwrite(4096 + 136, u64(~0n)); }, /the list of tables has no beginning/],
+    ['a wrong count', () => { overwrite(128, u64(999n)); overwrite(4096 + 128, u64(999n)); }, /the list of tables has \d+ entries and should have 999/],
     ['a root that is another page', () => { overwrite(136, u64(1n)); overwrite(4096 + 136, u64(1n)); }, /refers to page 1 of/],
   ] as const) {
     fresh(change);
@@ -131,6 +141,10 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
   for (const bounds of [[0, upper], [lower + 1, upper], [upper + 2, upper], [lower, 4096 - 24 + 1], [lower, 65_535]] as const) {
     fresh(() => overwrite(4096 * root + 20, new Uint8Array(new Uint16Array(bounds).buffer)));
     for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `from ${bounds[0]} to ${bounds[1]}`);
+  }
+  for (const flags of [0, 1, 3]) {      // it is a leaf: 2
+    fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));
+    for (const look of [checkHead, checkWhole]) t.throws(() => look(file), { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` }, `flags ${flags}`);
   }
   // While a server has it, too: what is damaged stays so, and is not taken for a page that was used again meanwhile.
   const served = lockDataDir(bad);
@@ -169,7 +183,7 @@ t.test('however much of its end is missing, what has lost something is refused b
       look(file);
       return false;
     } catch (error) {
-      if ((error as Error).name !== 'DamagedFile') throw error;
+      t.match(error, { name: 'DamagedFile', message: / goes on behind that$/ });
       return true;
     }
   };
@@ -193,6 +207,12 @@ t.test('a value that cannot be decoded, and a process that ends by it, are verdi
   content[at - 2] = 0xc1;
   writeFileSync(file, content);
   await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /of table organizations, .* cannot be read/ });
+});
+
+t.test('a process that says nothing of the file is a sentence', async (t) => {
+  t.teardown(() => { delete process.env['NODE_OPTIONS']; });
+  process.env['NODE_OPTIONS'] = '--require=/nowhere';
+  await t.rejects(checkDatabase(copy), { name: 'StorageError', message: `${copy} cannot be read: the process reading it ended with 1.` });
 });
 
 const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=64k', 'none', folder], { encoding: 'utf8' });

@@ -1,10 +1,12 @@
 // Stored responses in PostgreSQL: what every store promises, by two processes at once, and what a crash leaves.
 import t from 'tap';
+import { eventually } from '../e2e/monolith.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { openPostgres } from './postgres-records.js';
 import { unfinishedResponses } from '../../src/protocol/responses/unfinished.js';
-import { record } from './records.js';
+import { openPostgresResponses } from '../../src/storage/postgres/open-response-store.js';
+import { DAY, record, START } from './records.js';
 import { allOf, responseStoreTests } from './response-store.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -28,4 +30,18 @@ t.test('a process that was taken for gone writes to its background response no m
   await one.responses.save(record({ id: queued.id, background: true, input: [] }));
   t.same(await one.responses.events(queued.id, -1), []);
   t.equal((await one.responses.get('org_a', queued.id))?.status, 'failed');
+});
+
+t.test('where another thread sweeps, this one erases nothing by itself', async (t) => {
+  const one = await openPostgres(postgres);
+  t.teardown(() => one.close());
+  await one.responses.save(record());
+  const erased = async (sweeps: boolean, withinMs: number): Promise<boolean> => {
+    const other = openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY, sweeps });
+    const is = await eventually(async () => (await one.rows())['responses'] === 0, withinMs);
+    await other.close();
+    return is;
+  };
+  t.equal(await erased(false, 200), false);
+  t.equal(await erased(true, 30_000), true);
 });

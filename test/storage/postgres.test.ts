@@ -9,6 +9,10 @@ import { MIGRATIONS } from '../../src/storage/postgres/migrations/all.js';
 import type { Migration } from '../../src/storage/postgres/migrations/migration.js';
 import { Notifications } from '../../src/storage/postgres/notifications.js';
 import { ALIVE, ProcessLease } from '../../src/storage/postgres/process-lease.js';
+import { ProcessBus } from '../../src/storage/postgres/process-bus.js';
+import { openSharedDatabase } from '../../src/storage/postgres/shared-database.js';
+import { LocalBus, type BusTopics } from '../../src/shared/bus.js';
+import type { Log } from '../../src/telemetry/types.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 
@@ -172,6 +176,61 @@ t.test('what is told while something is told goes with the next statement, in or
   t.ok(await eventually(() => heard.length >= all.length));
   t.same(heard, all);
   t.same(warned, []);
+});
+
+t.test('the bus between processes: logs that grow and end, and who is asked answers once', async (t) => {
+  const url = await postgres.create();
+  const open = async () => {
+    const shared = await openSharedDatabase(settingsOf(url), true, {} as Log);
+    const lease = await ProcessLease.open(shared.database);
+    const bus = new ProcessBus(new LocalBus(), shared, shared.database, lease.id);
+    const close = async (): Promise<void> => {
+      bus.close();
+      await lease.close();
+      await shared.close();
+    };
+    t.teardown(close);
+    return { bus, close, shared };
+  };
+  const [one, two, three] = [await open(), await open(), await open()];
+  const heard: BusTopics['response.logged']['message'][] = [];
+  const stop = two.bus.on('response.logged', (message) => { heard.push(message); });
+  one.bus.on('response.logged', ({ id }) => { t.fail(`${id} was heard where it was told`); });
+  const end = (data: string) => [{ sequence: 1, type: 'response.completed', data }];
+  for (const id of ['a', 'b', 'a']) one.bus.publish('response.logged', { id, ended: false });
+  one.bus.publish('response.logged', { id: 'c', ended: true, end: end('{}') });
+  one.bus.publish('response.logged', { id: 'd', ended: true, end: end('x'.repeat(9_000)) });
+  one.bus.publish('accounts.changed', { organizationId: null });   // stays within the process
+  await two.shared.tell('bus {no JSON');
+  t.ok(await eventually(() => heard.length >= 4));
+  one.bus.publish('response.logged', { id: 'e', ended: false });
+  t.ok(await eventually(() => heard.length >= 5));
+  t.same(heard, [{ id: 'a', ended: false }, { id: 'b', ended: false }, { id: 'c', ended: true, end: end('{}') }, { id: 'd', ended: true }, { id: 'e', ended: false }]);
+  stop();
+
+  let asked = 0;
+  two.bus.on('response.running', () => { throw new Error('a listener that fails'); });
+  three.bus.on('response.running', async ({ id }) => {
+    asked++;
+    if (id === 'slow') await new Promise((done) => { setTimeout(done, 400); });   // longer than until it is asked again
+    return id !== 'none';
+  });
+  const ask = (id: string) => one.bus.ask('response.running', { organizationId: 'org_a', id, foreground: true }, 10_000);
+  t.same([await ask('there'), await ask('none'), await ask('slow'), asked], [[true], [false], [true], 3]);
+  await two.close();
+  await three.close();
+  t.same(await ask('there'), [], 'nobody else is there');
+});
+
+t.test('what waits behind a notification whose connection is lost is told to nobody, and says so', async (t) => {
+  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: () => undefined });
+  t.teardown(() => notifications.close());
+  const [newest] = await postgres.ask<{ pid: number }>(postgres.url, `SELECT pid FROM pg_stat_activity WHERE application_name = 'monolith' ORDER BY backend_start DESC LIMIT 1`);
+  process.kill(newest!.pid, 'SIGSTOP');
+  const told = [notifications.tell('one'), notifications.tell('two')];
+  await postgres.ask(postgres.url, 'SELECT pg_terminate_backend($1)', [newest!.pid]);
+  process.kill(newest!.pid, 'SIGCONT');
+  t.same(await Promise.all(told), [false, false]);
 });
 
 t.test('lost while running: 503, once in the log, and back without a restart', async (t) => {

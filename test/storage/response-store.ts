@@ -70,7 +70,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       t.equal(await responses.get('org_a', id), null);
       t.equal((await itemOf(responses, 'org_a', id)), null);
       t.equal(await responses.delete('org_a', id), false);
+      const page = { newestFirst: false, after: null, limit: 10, images: false };
+      t.same([await responses.head('org_a', id), await responses.chain('org_a', id), await responses.inputItems('org_a', id, page)], [null, null, 'no response']);
+      t.same([await responses.events(id, -1), await responses.lastEvent(id), await responses.list('org_a', 10, id)], [null, null, null]);
     }
+    t.equal((await responses.items('org_a', [saved.output[0]!.id, saved.output[0]!.id, 'msg_none'], Infinity)).size, 1);
     const strange = record({ output: [{ id: '\0 ünusual '.repeat(20), item: { type: 'message' } }] });
     await responses.save(strange);
     t.same((await itemOf(responses, 'org_a', strange.output[0]!.id))?.item, { type: 'message' });
@@ -495,6 +499,21 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     let told = await two.running.after(1, 10);
     for (; told?.length === 0; told = await two.running.after(1, 10)) await sleep(5);
     t.same([told?.map(({ sequence, type }) => [sequence, type]), two.running.ended], [[[6, 'response.completed']], true]);
+    // It comes late, and a little at a time.
+    const late = await begin();
+    let woken = false;
+    leaving.push(late.running.watch(() => { woken = true; }));
+    elsewhere.publish('response.logged', { id: late.saved.id, ended: true });
+    while (!woken) await sleep(1);
+    t.same([sequences(await late.running.after(1, 10)), late.running.ended], [[], false], 'nothing has ended that is not stored as that');
+    await open.responses.save(record({ id: late.saved.id, background: true }));
+    await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);
+    t.same([sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended], [[6], [], false], 'where something came, more may');
+    woken = false;
+    elsewhere.publish('response.logged', { id: late.saved.id, ended: true, end: [event(7, 'response.completed')] });
+    while (!woken) await sleep(1);
+    await open.responses.delete('org_a', late.saved.id);
+    t.same([await late.running.after(6, 10), sequences(late.running.end)], [null, [7]], 'what is deleted meanwhile ends as it was told');
     // Cut short.
     const three = await begin();
     const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(({ record: { id } }) => id === three.saved.id)!;

@@ -1,10 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
-import { emptyDatabase } from '../../src/storage/database-file.js';
+import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
 
 /** Of this process. */
@@ -58,12 +59,76 @@ t.test('what is being written when the store is closed is on disk, and told so',
   t.same(said, [], 'the library has nothing to warn of');   // and throws nothing into the event loop, which would fail this file
 });
 
+t.test('within a turn of the event loop one state is read, until it is renewed', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  const store = await openStore(path);
+  t.teardown(async () => { await store.close(); rmSync(path, { recursive: true, force: true }); });
+  const table = store.table<number>('keys');
+  const module = new URL('../../src/storage/lmdb-store.js', import.meta.url).href;
+  t.equal(table.get('k'), undefined);
+  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', `
+    const store = await (await import(${JSON.stringify(module)})).openStore(${JSON.stringify(path)});
+    await store.table('keys').put('k', 1);
+    await store.close();`]);
+  t.same([status, table.get('k')], [0, undefined]);
+  store.refresh();
+  t.equal(table.get('k'), 1);
+});
+
 t.test('a new file has the bytes that the library gives it', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const mapSize = 3 * 1024 ** 3;
   await open({ path, pageSize: 4096, mapSize }).close();
   t.ok(readFileSync(join(path, 'data.mdb')).equals(emptyDatabase(mapSize)));
+});
+
+t.test('pages have any size that the library makes, and no other', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  for (const pageSize of [512, 32_768]) {
+    const root = open({ path: join(path, String(pageSize)), pageSize });
+    await root.put('key', 'x'.repeat(2_000));
+    await root.close();
+    const file = join(path, String(pageSize), 'data.mdb');
+    t.match(checkWhole(file), { tables: [] });
+    const bytes = readFileSync(file);
+    for (const other of [pageSize / 2, pageSize * 2, pageSize + 512]) {
+      if (other >= 512 && other <= 32_768 && other % 1_024 === 0) continue;
+      bytes.writeUInt32LE(other, 24 + 24);
+      writeFileSync(file, bytes);
+      t.throws(() => checkWhole(file), { name: 'DamagedFile', message: `is damaged: it says its pages have ${other} bytes` });
+    }
+  }
+  const exact = open({ path: join(path, 'exact'), pageSize: 4096, encoding: 'binary' });
+  await exact.put('key', Buffer.alloc(3 * 4096 - 24));
+  await exact.close();
+  t.match(checkWhole(join(path, 'exact', 'data.mdb')), { usedPages: 6 }, 'a value that fills its pages');
+});
+
+t.test('of a file that is written meanwhile counts what two readings agree on', (t) => {
+  const damaged = new DamagedFile('is cut off');
+  const outcome = (...readings: unknown[]): unknown => {
+    const left = [...readings];
+    try {
+      const read = agreed(() => {
+        const now = left.shift();
+        if (now instanceof Error) throw now;
+        return now;
+      });
+      return [read, left.length];
+    } catch (error) {
+      return [(error as Error).message, left.length];
+    }
+  };
+  const meta = (transaction: number): object => ({ transaction });
+  t.same(outcome(meta(1), meta(1), meta(2)), [meta(1), 1]);
+  t.same(outcome(meta(1), meta(2), meta(2), meta(3)), [meta(2), 1]);
+  t.same(outcome(damaged, meta(1), damaged, meta(2), meta(2)), [meta(2), 0], 'what looked damaged was being written');
+  t.same(outcome(meta(1), damaged, new DamagedFile('is cut off'), meta(1)), ['is cut off', 1]);
+  t.same(outcome(meta(1), meta(2), meta(3), meta(4), meta(5), meta(6)), [meta(5), 1], 'nobody looks for ever');
+  t.same(outcome(meta(1), new TypeError('another'), meta(1)), ['another', 1]);
+  t.end();
 });
 
 t.test('keys alone, and backwards', async (t) => {

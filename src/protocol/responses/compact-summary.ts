@@ -7,7 +7,8 @@ import { unattendedAsker, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 
-const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
+/** The system message of each piece. */
+export const TASK = 'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
 
 /** More characters per token than any text worth compacting has: a first guess at what fits, made smaller by counting. */

@@ -312,7 +312,7 @@ class TableResponseStore implements ResponseStore {
 
   /** Of those that failed now, and of others that were saved as they ended, and whose last events came to nothing. */
   async #completeLogs(keeper: LogKeeper, isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void> {
-    for (const key of [...this.#tables.times.keys({ from: ['log', Math.floor(this.#now()) + 1], to: ['log', Number.MAX_SAFE_INTEGER] })]) {
+    for (const key of [...this.#tables.times.keys({ from: ['log', this.#now()], to: ['log', Number.MAX_SAFE_INTEGER] })]) {
       const id = (key as [string, number, string])[2];
       const missing = (): readonly StoredEvent[] => {
         const head = this.#tables.heads.get(id);
