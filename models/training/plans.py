@@ -34,6 +34,7 @@ AFTER = dict(pictures=0.08, conversation=0.43, skills=0.40, corpus=0.08, fallbac
 RULED = dict(pictures=0.08, conversation=0.41, skills=0.39, corpus=0.07, fallback=0.01, ruled=0.04)
 RULED_BLIND = dict(conversation=0.47, skills=0.41, corpus=0.07, fallback=0.01, ruled=0.04)
 READING = dict(pictures=0.08, conversation=0.44, skills=0.40, corpus=0.05, fallback=0.01, ruled=0.02)
+COPYING = dict(pictures=0.08, conversation=0.38, skills=0.46, corpus=0.05, fallback=0.01, ruled=0.02)
 TALK_AGAIN = dict(conversation=0.53, skills=0.345, corpus=0.12, fallback=0.005)
 LATE_MIX = dict(conversation=0.35, skills=0.37, corpus=0.18, fallback=0.10)
 # Kinds of the corpus, by characters.
@@ -166,6 +167,10 @@ PLANS = {
     # And hal once more, since the thought about a context reads what is said of the kind that is asked for (records/labels.py).
     "reading": _LINE | dict(legs=2, flat=0.05, mix=READING, models={
         "hal-1.0": _model(114, 12, 1_700_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=3, parallel=5, context=8, persona=5, code_writing=3, print_code=5), lr=0.0018, adam_lr=0.36e-3),
+    }),
+    # And for longer, of what it copies: names of tools, arguments, files and words that nobody has read before.
+    "copying": _LINE | dict(legs=8, flat=0.4, mix=COPYING, models={
+        "hal-1.0": _model(115, 12, 12_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=4, parallel=6, context=7, persona=6, print_code=6), lr=0.003, adam_lr=0.6e-3),
     }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
