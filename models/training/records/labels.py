@@ -226,19 +226,17 @@ def context(r):
                    (f"{n} works as {article(j)}.", "What is the job of {}?", f"{n} works as {article(j)}.", [(f"Who works as {article(j)}?", f"{n} works as {article(j)}.")]),
                    (f"{n} likes {f}.", "What does {} like?", f"{n} likes {f}.", [(f"Who likes {f}?", f"{n} likes {f}.")])]
         for fact, ask, reply, more in r.sample(options, r.randint(1, 2)):
-            facts.append((fact, ask))
-            questions.append((ask.format(n), reply, fact, ask, True))
-            questions += [(q, a, fact, ask, False) for q, a in more]
+            facts.append(fact)
+            questions.append((ask.format(n), reply, ask))
+            questions += [(q, a, None) for q, a in more]
     r.shuffle(facts)
-    question, reply, fact, kind, _ = r.choice(questions)
-    unknown = r.random() < 0.22
-    if unknown:
-        kind = r.choice([q for q in questions if q[4]])[3]
-        question, reply = kind.format(stranger), UNKNOWN
-    # The thought reads what is said of that kind, in the order of the text, up to what was asked for.
-    alike = [said for said, ask in facts if ask == kind]
-    think = " ".join([*alike, f"{stranger} is not in the context."] if unknown else alike[:alike.index(fact) + 1])
-    text = " ".join(said for said, _ in facts)
+    question, reply, _ = r.choice(questions)
+    think = reply
+    if r.random() < 0.22:
+        asks = [q for q in questions if q[2]]
+        question, reply = r.choice(asks)[2].format(stranger), UNKNOWN
+        think = f"{stranger} is not in the context."
+    text = " ".join(facts)
     shape = r.random()
     if shape < 0.5:
         return record("rag", user(f"Context: {text}\n\nQuestion: {question}"), answer(reply, think), check="exact")
