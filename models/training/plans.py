@@ -172,6 +172,10 @@ PLANS = {
     "copying": _LINE | dict(legs=8, flat=0.4, mix=COPYING, models={
         "hal-1.0": _model(115, 12, 12_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=4, parallel=6, context=7, persona=6, print_code=6), lr=0.003, adam_lr=0.6e-3),
     }),
+    # And again with the short thought about a context, since the long one is repeated at times (records/labels.py).
+    "short-thoughts": _LINE | dict(legs=1, flat=0.05, mix=COPYING, models={
+        "hal-1.0": _model(117, 12, 1_800_000, start="hal-1.0-q8_0.gguf", thinking=0.6, focus=NAMED | dict(tool_call=4, parallel=6, context=12, persona=6, print_code=6), lr=0.0025, adam_lr=0.5e-3),
+    }),
     # a run of minutes, to see that all steps work
     "trial": dict(vocab=1024, sample=2000, lengths=(64, 96, 160, 256, 512), batch=(2048, 8192), prompt_share=0.15, legs=3, models={
         "tycho-1.0": _model(11, 2, 90_000, small=1, dim=128, heads=4, ffn=256),

@@ -309,25 +309,16 @@ class Ruled(unittest.TestCase):
 
 
 class Contexts(unittest.TestCase):
-    def test_a_thought_reads_sentences_of_one_kind_in_order_and_the_last_has_the_answer(self):
+    # A longer thought, through all that is said of the kind that is asked for, was repeated without end by one in twenty answers.
+    def test_a_thought_is_one_sentence_the_answer_or_who_is_not_there(self):
         r, declined = random.Random(3), 0
         for _ in range(4000):
-            record = labels.context(r)
-            text, last = record["messages"][0]["content"], record["messages"][-1]
-            read = last["thinking"]
+            last = labels.context(r)["messages"][-1]
             if last["content"] == labels.UNKNOWN:
                 declined += 1
-                read, _, name = read[:-1].rpartition(". ") if ". " in read else ("", "", read[:-1])
-                stranger = name.removesuffix(" is not in the context")
-                self.assertIn(stranger, record["messages"][0]["content"] + record["messages"][1]["content"])
-                read = read and read + "."
-            at = -1
-            for sentence in re.findall(r"[^.]+\.", read):
-                self.assertGreater(text.find(sentence.strip()), at, read)
-                at = text.find(sentence.strip())
-            if last["content"] != labels.UNKNOWN:
-                words = set(re.findall(r"\w+", last["content"])) - {"The", "is", "the", "lives", "in", "owns"}
-                self.assertLessEqual(words, set(re.findall(r"\w+", read.rstrip(".").rpartition(". ")[2])), last)
+                self.assertRegex(last["thinking"], r"^\w+ is not in the context\.$")
+            else:
+                self.assertEqual(last["thinking"], last["content"])
         self.assertGreater(declined, 500)
 
 
