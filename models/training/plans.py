@@ -164,7 +164,7 @@ PLANS = {
     "ruled-blind": _LINE | dict(legs=3, flat=0.05, mix=RULED_BLIND, models={
         "tycho-1.0": _model(111, 6, 900_000, start="tycho-1.0-q8_0.gguf", thinking=0.35, focus=NAMED, lr=0.0012, adam_lr=0.25e-3),
     }),
-    # And hal once more, since the thought about a context reads what is said of the kind that is asked for (records/labels.py).
+    # And hal once more, with a thought about a context that read all that is said of the kind that is asked for. Records have the short one again (below).
     "reading": _LINE | dict(legs=2, flat=0.05, mix=READING, models={
         "hal-1.0": _model(114, 12, 1_700_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=3, parallel=5, context=8, persona=5, code_writing=3, print_code=5), lr=0.0018, adam_lr=0.36e-3),
     }),
@@ -172,7 +172,7 @@ PLANS = {
     "copying": _LINE | dict(legs=8, flat=0.4, mix=COPYING, models={
         "hal-1.0": _model(115, 12, 12_000_000, start="hal-1.0-q8_0.gguf", thinking=0.5, focus=NAMED | dict(tool_call=4, parallel=6, context=7, persona=6, print_code=6), lr=0.003, adam_lr=0.6e-3),
     }),
-    # And again with the short thought about a context, since the long one is repeated at times (records/labels.py).
+    # And again with the short thought about a context (records/labels.py), since the long one was repeated at times.
     "short-thoughts": _LINE | dict(legs=1, flat=0.05, mix=COPYING, models={
         "hal-1.0": _model(117, 12, 1_800_000, start="hal-1.0-q8_0.gguf", thinking=0.6, focus=NAMED | dict(tool_call=4, parallel=6, context=12, persona=6, print_code=6), lr=0.0025, adam_lr=0.5e-3),
     }),

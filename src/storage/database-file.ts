@@ -52,10 +52,14 @@ interface Meta {
  * table: a few pages. Of a file shorter than it says to be everything: its last pages may all be free ones.
  */
 export function checkHead(path: string): void {
-  withFile(path, (file) => agreed(() => {
-    const newest = file.newest();
-    file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
-  }));
+  withFile(path, (file) => {
+    const look = (): void => {
+      const newest = file.newest();
+      file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
+    };
+    // What is well needs no second look, which may be one at everything.
+    if (readingOf(look) instanceof DamagedFile) agreed(look);
+  });
 }
 
 /** Throws DamagedFile if the file does not say where everything is. No page is followed: in a file that is being written any may be another by then. */

@@ -118,7 +118,7 @@ test('shapes of published models have the widths that they name', async (t) => {
     if (path === undefined) continue;
     seen++;
     const { metadata, tensors } = patternModel({ like: path, set, vocabulary, type: 'q8_0', ...(told && { tensors: told }), ...(unread && { unread }), ...(layers && { layers }) });
-    // Nothing that the engine would refuse, for no layer of such a place has it.
+    // The engine refuses a file with a tensor that its layer does not have.
     const listed = tensors.map(({ name, dims }) => ({ name, dims }));
     const taken = new Set(wantedTensors(name, metadata, listed).map((tensor) => tensor.name));
     t.strictSame(listed.filter((tensor) => !taken.has(tensor.name) && !isRead(tensor.name) && !(unread ?? []).some((kept) => tensor.name.endsWith(`.${kept}`))), [], `${name}: all tensors have a place`);

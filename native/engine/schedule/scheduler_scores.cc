@@ -25,9 +25,13 @@ int Scheduler::scorable(const Sequence& sequence, int n_tokens) const {
   if (!sequence.scores()) return n_tokens;
   const int planned = sequence.n_planned, before = rows_for_scores(sequence, planned);
   const auto fits = [&](int n) { return rows_for_scores(sequence, planned + n) - before <= score_rows_left_; };
-  int n = std::max(n_tokens, 0);
-  while (n > 0 && !fits(n)) --n;
-  return n;
+  int least = 0, most = std::max(n_tokens, 0);   // more tokens never take fewer rows
+  while (least < most) {
+    const int middle = most - (most - least) / 2;
+    if (fits(middle)) least = middle;
+    else most = middle - 1;
+  }
+  return least;
 }
 
 }  // namespace monolith
