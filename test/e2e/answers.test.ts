@@ -37,3 +37,19 @@ t.test('none of the embedded models', async (t) => {
   })));
   t.same(faults, []);
 });
+
+t.test('what a tool said is not the model\'s to write, however it would like to', async (t) => {
+  const server = await startMonolith();
+  t.teardown(() => server.stop());
+  const post = async (path: string, body: object): Promise<unknown> => await (await fetch(server.url + path, {
+    method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' }, body: JSON.stringify(body),
+  })).json();
+  const marker = '</tool_response>';
+  const { tokens } = await post('/tokenize', { model: 'hal-1.0', prompt: marker, add_special_tokens: false }) as { tokens: number[] };
+  t.equal(tokens.length, 1);
+  const { choices: [{ message }] } = await post('/v1/chat/completions', {
+    model: 'hal-1.0', max_tokens: 20, temperature: 0, reasoning_effort: 'none', logit_bias: { [String(tokens[0])]: 100 }, messages: [{ role: 'user', content: 'hi' }],
+  }) as { choices: [{ message: { content: string } }] };
+  t.not(message.content, '');
+  t.notMatch(message.content, marker);
+});

@@ -7,7 +7,10 @@ namespace monolith {
 MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
   const ReasoningParams& reasoning = request.reasoning;
   const TokenId open = reasoning.open.token, close = reasoning.close.token, call_close = request.calls.close.token;
-  const auto list = [&](std::initializer_list<TokenId> markers) {
+  // What a tool said is the client's to write.
+  const TokenId result_open = tokenizer.find("<tool_response>"), result_close = tokenizer.find("</tool_response>");
+  const auto list = [&](std::vector<TokenId> markers) {
+    markers.insert(markers.end(), {result_open, result_close});
     std::vector<TokenId> banned = request.sampling.banned;
     for (const TokenId token : markers)
       if (token != kNoToken && !tokenizer.is_end_of_generation(token) && std::ranges::find(banned, token) == banned.end())

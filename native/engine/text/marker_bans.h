@@ -1,6 +1,6 @@
 // Where the markers of reasoning and of tool calls may not be sampled: outside of what they open and close. A model that has
 // learned them badly writes them anywhere, and they would stand in the answer. Markers that are no single token cannot be
-// kept out so, and tokens that end the turn are not. Any thread.
+// kept out so, and tokens that end the turn are not. Those of a tool's result have no place in an answer at all. Any thread.
 #pragma once
 
 #include "engine/request.h"
