@@ -55,12 +55,25 @@ inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte
     insist(file.tensor(tensor.name) == &tensor, "tensor() finds each name");
     const TensorTypeTraits& traits = traits_of(tensor.type);
     insist(tensor.shape[0] % traits.block_values == 0, "rows are whole blocks");
+    add(std::as_bytes(std::span(tensor.name)));
+    const int64_t n_values = std::min<int64_t>(tensor.n_values(), 16 * 256);
+    if (tensor.source != nullptr) {   // of a type that is stored as another: its rows are made
+      insist(tensor.data.empty(), "rows that are made have no bytes ready");
+      for (const auto place : tensor.source->places()) add(place);
+      const int64_t cols = tensor.shape[0], rows = tensor.source->rows();
+      insist(tensor.source->cols == cols && rows * cols == tensor.n_values(), "rows that are made are the tensor's");
+      const int64_t count = std::max<int64_t>(1, n_values / cols);
+      for (const int64_t first : {int64_t{0}, rows - std::min(count, rows)}) {
+        values.resize(static_cast<size_t>(std::min(count, rows) * cols));
+        tensor.source->maker->make(first, std::min(count, rows), values.data());
+        for (float value : values) sum += value < 0;
+      }
+      continue;
+    }
     insist(static_cast<uint64_t>(tensor.n_values() / traits.block_values * traits.block_bytes) ==
                tensor.data.size(),
            "data is exactly the tensor's bytes");
-    add(std::as_bytes(std::span(tensor.name)));
     add(tensor.data);
-    const int64_t n_values = std::min<int64_t>(tensor.n_values(), 16 * 256);
     values.resize(static_cast<size_t>(n_values));
     dequantize(tensor.type, tensor.data.data(),
                n_values / traits.block_values * traits.block_values, values.data());
