@@ -17,6 +17,9 @@ export const ATTACKS = {
   readers: 'long answers that nobody reads',
   churn: 'connections that are dropped within their head, their body or their answer',
   images: 'pictures that nobody has sent before',
+  logprobs: 'completions of long prompts that tell twenty log-probabilities of each token, twice',
+  reads: 'a stored input of 20 MB, read again and again',
+  chains: 'short requests that continue a stored conversation of 20 MB',
 } as const;
 export type AttackName = keyof typeof ATTACKS;
 
@@ -74,20 +77,39 @@ async function picture(): Promise<string> {
 
 const agent = new Agent({ keepAlive: true });
 
-function post({ port, key }: Attack, body: Buffer): Promise<void> {
+/** `body` null: a GET. Resolves with how the answer begins. */
+function post({ port, key }: Attack, body: Buffer | null, path = '/v1/chat/completions'): Promise<string> {
   return new Promise((resolve) => {
-    const asked = request({ host: '127.0.0.1', port, method: 'POST', path: '/v1/chat/completions', agent, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'content-length': body.length } }, (response) => {
+    const headers = { authorization: `Bearer ${key}`, ...(body === null ? {} : { 'content-type': 'application/json', 'content-length': body.length }) };
+    const asked = request({ host: '127.0.0.1', port, method: body === null ? 'GET' : 'POST', path, agent, headers }, (response) => {
       let said = '';
-      response.setEncoding('utf8').on('data', (text: string) => { if (said.length < 2_000) said += text; });
+      response.on('data', (bytes: Buffer) => { if (said.length < 2_000) said += bytes.toString('utf8', 0, 2_000); });
       response.on('end', () => {
         const code = response.statusCode === 200 ? '' : /"code": *"([^"]*)"/.exec(said)?.[1] ?? '';
         count(`${response.statusCode} ${code}`.trim());
-        resolve();
-      }).on('error', () => { count('broken'); resolve(); });
+        resolve(said);
+      }).on('error', () => { count('broken'); resolve(''); });
     });
-    asked.on('error', () => { count('broken'); resolve(); });
-    asked.end(body);
+    asked.on('error', () => { count('broken'); resolve(''); });
+    asked.end(body ?? undefined);
   });
+}
+
+/** Four prompts of 1,900 tokens each: some 320,000 log-probabilities. */
+const scored = (model: string): Buffer => Buffer.from(JSON.stringify({
+  model, prompt: Array.from({ length: 4 }, () => Array.from({ length: 1_900 }, () => 300 + Math.floor(Math.random() * 1_500))), max_tokens: 1, echo: true, logprobs: 20, prompt_logprobs: 20,
+}));
+
+let stored: Promise<string> | undefined;   // of this process
+/** The id of a response with an input of 20 MB, cut for the model. */
+function large(attack: Attack): Promise<string> {
+  const input = [{ role: 'user', content: 'x'.repeat(20_000_000) }, { role: 'assistant', content: 'ok' }, { role: 'user', content: 'Hi' }];
+  return (stored ??= post(attack, Buffer.from(JSON.stringify({ model: attack.model, truncation: 'auto', max_output_tokens: 16, input })), '/v1/responses')
+    .then((said) => {
+      const id = /"id": *"(resp_[^"]*)"/.exec(said)?.[1];
+      if (id === undefined) throw new Error(`nothing was stored to attack with: ${said}`);
+      return id;
+    }));
 }
 
 const headOf = ({ port, key }: Attack, length: number): string =>
@@ -123,12 +145,15 @@ function dropped(attack: Attack): Promise<void> {
 const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');   // made once: it is the server that should be busy
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
-  prompts: (attack) => post(attack, chat(attack.model, fresh(400), 1)),
-  bodies: (attack) => post(attack, Buffer.from(`{"model":"${attack.model}","messages":${MANY_MESSAGES}}`)),
-  schemas: (attack) => post(attack, chat(attack.model, fresh(4), 16, schema())),
+  prompts: async (attack) => void await post(attack, chat(attack.model, fresh(400), 1)),
+  bodies: async (attack) => void await post(attack, Buffer.from(`{"model":"${attack.model}","messages":${MANY_MESSAGES}}`)),
+  schemas: async (attack) => void await post(attack, chat(attack.model, fresh(4), 16, schema())),
   readers: unread,
   churn: dropped,
-  images: async (attack) => post(attack, chat(attack.model, [{ type: 'text', text: fresh(4) }, { type: 'image_url', image_url: { url: await picture() } }], 4)),
+  images: async (attack) => void await post(attack, chat(attack.model, [{ type: 'text', text: fresh(4) }, { type: 'image_url', image_url: { url: await picture() } }], 4)),
+  logprobs: async (attack) => void await post(attack, scored(attack.model), '/v1/completions'),
+  reads: async (attack) => void await post(attack, null, `/v1/responses/${await large(attack)}/input_items`),
+  chains: async (attack) => void await post(attack, Buffer.from(JSON.stringify({ model: attack.model, truncation: 'auto', previous_response_id: await large(attack), max_output_tokens: 16, store: false, input: 'Hi' })), '/v1/responses'),
 };
 
 const isMain = process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href;
