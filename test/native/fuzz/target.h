@@ -3,6 +3,7 @@
 // something that must hold does not. See docs/fuzzing.md.
 #pragma once
 
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -68,10 +69,11 @@ inline Input& given() {
 inline void check_message(std::string_view message) {
   insist(!message.empty() && message.size() < 2500, "a refusal says why, in a line", message);   // which may list all that is known
   for (const char c : message) insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "a refusal holds no control characters", message);
-  // As long as an address is, unless a file holds it and the refusal quotes that.
+  // As long as an address is and a word by itself (not of an escaped byte and what follows), unless a file holds it and the refusal quotes that.
   constexpr size_t kLength = 10;
   for (size_t at = message.find("0x7f"); at != std::string_view::npos && at + kLength <= message.size(); at = message.find("0x7f", at + 1)) {
     const std::string_view address = message.substr(at, kLength);
+    if (at > 0 && std::isalnum(static_cast<unsigned char>(message[at - 1]))) continue;
     insist(address.find_first_not_of("0123456789abcdef", 2) != std::string_view::npos || text_of(given()).find(address) != std::string_view::npos,
            "a refusal holds no addresses", message);
   }
