@@ -37,6 +37,9 @@ await run(async () => {
   if (missing !== null) throw new SetupError(missing);
   ensurePackages();
   await buildTypeScript({ tests: true });
+  const fileOf = (test) => join(root, 'build', 'test', `${test}.test.js`);
+  const chosen = tests.length > 0 ? tests : kTests;
+  for (const test of chosen) if (!existsSync(fileOf(test))) throw new SetupError(`there is no test ${test}`);   // before what takes long
   const results = [];
   for (const kind of kinds.length > 0 ? kinds : Object.keys(kKinds)) {
     const { folder, flags, runtime, options } = kKinds[kind];
@@ -50,15 +53,13 @@ await run(async () => {
     const library = execFileSync(process.env.CXX ?? 'c++', [`-print-file-name=${runtime}`], { encoding: 'utf8' }).trim();
     if (!library.startsWith('/')) throw new SetupError(`the compiler has no ${runtime} to preload`);
     const finds = join(build, 'finds');
-    for (const test of tests.length > 0 ? tests : kTests) {
-      const file = join(root, 'build', 'test', `${test}.test.js`);
-      if (!existsSync(file)) throw new SetupError(`there is no test ${test}`);
+    for (const test of chosen) {
       rmSync(finds, { recursive: true, force: true });
       mkdirSync(finds, { recursive: true });
       say(`${kind}: ${test}`);
       const began = Date.now();
       // env: setarch itself is not to load the runtime.
-      const [command, ...args] = [...plainSpace, 'env', `LD_PRELOAD=${library}`, process.execPath, file];
+      const [command, ...args] = [...plainSpace, 'env', `LD_PRELOAD=${library}`, process.execPath, fileOf(test)];
       const { status, signal } = spawnSync(command, args, {
         cwd: root, stdio: ['ignore', 2, 2], timeout: kLimitMs,
         env: { ...process.env, MONOLITH_ADDON: addon, TAP_TIMEOUT: String(kLimitMs / 1000), ...options(join(finds, 'report')) },
