@@ -109,7 +109,7 @@ class GgufFile {
   std::span<const GgufTensor> tensors() const { return tensors_; }
   const GgufTensor* tensor(std::string_view name) const;   // null if absent
 
-  // `size` bytes of a tensor of this file from byte `offset` on, whole rows: where they lie, or made in `scratch`.
+  // `size` bytes of a tensor of this file from byte `offset` on, whole rows (of its source, if it has one): where they lie, or made in `scratch`.
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
   // They will not be read again soon: the system may have their pages back, those in its cache too if asked.

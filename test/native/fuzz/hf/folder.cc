@@ -37,7 +37,9 @@ void read_all(const GgufFile& file) {
   for (const GgufTensor& tensor : file.tensors()) {
     // A few rows from the front and the last one: what makes them is what may reach beyond what there is.
     const TensorTypeTraits& traits = traits_of(tensor.type);
-    const auto row = static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
+    // Of a convolution's kernels the rows that are read are longer than those of its shape.
+    const auto row = tensor.source != nullptr && tensor.source->rows() > 0 ? tensor.bytes() / static_cast<size_t>(tensor.source->rows())
+                                                                           : static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
     if (row == 0 || tensor.bytes() == 0 || row > kMostData) continue;
     for (const size_t at : {size_t{0}, tensor.bytes() - row}) {
       const auto bytes = file.read(tensor, at, row, scratch);

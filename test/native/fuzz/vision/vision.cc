@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kFilled = 256 << 10;   // bytes of tensors that a file may have
 constexpr int64_t kMostPixels = 1 << 16;   // of pictures that are cut, and of what becomes of them
 constexpr size_t kMostMemory = 32 << 20;   // of a tower that is computed
-constexpr int64_t kMostWork = int64_t{1} << 27;   // multiplications of a piece
+constexpr int64_t kMostWork = int64_t{1} << (kSanitized ? 25 : 27);   // multiplications of a piece
 
 // By the plainest kernels, or by those that this processor is given.
 void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece, int64_t n_rows, bool plain) {
