@@ -74,6 +74,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   const int64_t one = budget.layout.pages_at_once(context, budget.rows);
   const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
   int64_t pages = 0;
+  uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
     pages = std::min(wanted, kMostPages);   // layers keep nothing in pages, which then are names for the prefix cache
   } else if (budget.kv_bytes > 0) {
@@ -83,14 +84,16 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
                                                     " bytes is more than the memory there is (" +
                                                     std::to_string(budget.memory) + " bytes)"};
     }
-    pages = pages_in(budget.kv_bytes);
+    pages = pages_in(room);
   } else {
-    pages = std::min(wanted, pages_in(budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4));
-    if (asked && pages < one)
-      pages = std::min(one, pages_in(budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2));
+    room = budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4;
+    pages = std::min(wanted, pages_in(room));
+    if (asked && pages < one) {
+      room = budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2;
+      pages = std::min(one, pages_in(room));
+    }
   }
   if (pages < budget.layout.tables()) {
-    const uint64_t room = budget.kv_bytes > 0 ? budget.kv_bytes : budget.memory / 4;
     return Error{ErrorCode::kInvalidArgument,
                  "keys and values of " + std::to_string(kPageTokens) + " tokens of this model take " +
                      std::to_string(page_bytes * static_cast<size_t>(budget.layout.tables())) +
