@@ -134,7 +134,7 @@ TEST(tiles_of_a_picture_are_spans_of_their_own_in_its_order) {
   for (size_t i = 0; i < plan.pieces.size(); ++i) {
     for (const std::string& name : plan.pieces[i].before) expected += " " + std::to_string(name == "\n" ? 10 : name == "\n\n" ? 256 : pair.id(name));
     expected += " *" + std::to_string(plan.pieces[i].n_rows);
-    CHECK(request.spans[i].piece == image->pieces[i]);
+    CHECK(request.spans[i].piece == image->pieces[i] && request.spans[i].hash == image->pieces[i]->hash);
     bytes += image->pieces[i]->pixels.size();
   }
   CHECK_EQ(shown(request), expected + " " + std::to_string(pair.id("<fake_token_around_image>")));

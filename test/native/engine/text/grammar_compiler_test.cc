@@ -112,21 +112,4 @@ TEST(an_engine_that_closes_waits_for_no_grammar) {
   CHECK_EQ(compiling.cache->entries(), size_t{1});   // none that was not finished is remembered as refused
 }
 
-// Whoever asks for what somebody else is waiting for gets the same.
-TEST(a_grammar_that_is_being_compiled_is_shared) {
-  Compiling compiling(600'000);
-  REQUIRE(compiling.compiler);
-  std::vector<Asked> asked(20);
-  for (Asked& one : asked) compiling.compiler->compile(choice("the same"), one.done());
-  std::vector<CompiledGrammar> compiled;
-  for (Asked& one : asked) compiled.push_back(one.wait());
-  int n_compiled = 0;
-  for (const CompiledGrammar& one : compiled) {
-    CHECK(one.grammar != nullptr && one.grammar == compiled[0].grammar);
-    n_compiled += one.ns > 0;
-  }
-  CHECK_EQ(n_compiled, 1);
-  CHECK_EQ(compiling.cache->entries(), size_t{1});
-}
-
 }  // namespace monolith
