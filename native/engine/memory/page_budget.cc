@@ -51,17 +51,20 @@ Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) 
 
 }  // namespace
 
+uint64_t within_group(uint64_t bytes, std::istream& limit) {
+  uint64_t group = 0;
+  if (!(limit >> group) || group == 0) return bytes;
+  return bytes == 0 ? group : std::min(bytes, group);
+}
+
 uint64_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_size = sysconf(_SC_PAGESIZE);
-  uint64_t bytes = pages > 0 && page_size > 0
-                       ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
-                       : 0;
-  // Containers: version 2 control groups state the limit here, or "max".
+  const uint64_t bytes = pages > 0 && page_size > 0
+                             ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
+                             : 0;
   std::ifstream limit("/sys/fs/cgroup/memory.max");
-  uint64_t group = 0;
-  if (limit >> group && group > 0) bytes = bytes == 0 ? group : std::min(bytes, group);
-  return bytes;
+  return within_group(bytes, limit);
 }
 
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {

@@ -1,6 +1,7 @@
 #include "engine/memory/page_budget.h"
 
 #include <memory>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -30,6 +31,7 @@ class Device final : public BackendAround {
  public:
   Device(Backend& inner, uint64_t free_bytes) : BackendAround(inner), free_bytes_(free_bytes) {}
   uint64_t free_memory() const override { return free_bytes_; }
+  size_t overhead_bytes(int n_layers) const override { return 5'000 * static_cast<size_t>(n_layers); }
 
  private:
   const uint64_t free_bytes_;
@@ -41,12 +43,12 @@ std::unique_ptr<Backend> processor() {
 }
 
 // What choose_limits() plans with before it knows how many pages there are.
-MemoryPlan first_plan(const GgufFile& file, const Backend& backend) {
+MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   ModelLimits limits = kLimits;
   limits.n_pages = 1;
   limits.pages_by_window = true;
   limits.max_context = HyperParams::read(file)->context_length;
-  return *Model::plan(file, backend, limits);
+  return *Model::plan(file, Device(cpu, 1), limits);
 }
 
 // Bytes of a device that are taken before anything is kept in pages or slots.
@@ -111,6 +113,7 @@ TEST(a_budget_beyond_memory_is_refused) {
   const auto choice = choose_pages(2048, 4096, {.kv_bytes = 2 * kMiB, .memory = kMiB});
   REQUIRE(!choice.ok());
   CHECK(choice.error().message.find("2097152") != std::string::npos);
+  CHECK_EQ(choose(2048, 4096, {.kv_bytes = kMiB, .memory = kMiB}).pages, 256);   // all of it is not beyond it
 }
 
 TEST(a_refusal_names_the_bytes_that_were_looked_at) {
@@ -153,6 +156,24 @@ TEST(a_model_that_does_not_fit_its_device_is_refused_with_what_it_takes) {
     REQUIRE(limits.ok());
     CHECK_EQ(limits->n_pages, pages);
     CHECK_EQ(limits->max_context, context);
+  }
+}
+
+// Of layers with a window there is room for what a sequence holds at once, which depends on the rows of a step up to 128 of them.
+TEST(a_model_with_windows_has_pages_for_what_they_hold) {
+  const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto cpu = processor();
+  const auto file = GgufFile::open(path);
+  REQUIRE(file.ok() && cpu);
+  ModelLimits limits = kLimits;
+  for (const auto& [batch, rows] : {std::pair{32, 32}, {500, 128}}) {
+    limits.max_batch_tokens = batch;
+    const auto chosen = choose_limits(**file, *cpu, limits, 0, 0);
+    REQUIRE(chosen.ok());
+    const KvLayout layout = Model::plan(**file, *cpu, *chosen)->layout;
+    REQUIRE(layout.windowed > 0 && layout.window_pages(32) < layout.window_pages(128));
+    CHECK_EQ(chosen->n_pages, 4 * layout.pages_at_once(chosen->max_context, rows));
   }
 }
 
@@ -248,6 +269,17 @@ TEST(what_a_file_lacks_is_named_before_any_memory_is_taken) {
     REQUIRE(!limits.ok());
     CHECK(limits.error().message.find(name) != std::string::npos);
   }
+}
+
+TEST(a_containers_limit_counts_where_it_is_less_than_the_machine_has) {
+  const auto within = [](uint64_t bytes, const std::string& limit) {
+    std::istringstream file(limit);
+    return within_group(bytes, file);
+  };
+  CHECK_EQ(within(8 * kMiB, "2097152\n"), 2 * kMiB);
+  CHECK_EQ(within(8 * kMiB, "16777216\n"), 8 * kMiB);
+  CHECK_EQ(within(0, "16777216\n"), 16 * kMiB);
+  for (const char* none : {"max\n", "", "0\n"}) CHECK_EQ(within(8 * kMiB, none), 8 * kMiB);
 }
 
 TEST(physical_memory_is_known) { CHECK(physical_memory() > kMiB); }
