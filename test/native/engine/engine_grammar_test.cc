@@ -567,6 +567,26 @@ TEST(engine_writes_several_calls_into_one_section) {
   CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
 }
 
+// What a format says is content from its first character on, whatever it spells.
+TEST(engine_takes_nothing_in_a_format_for_a_marker) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  for (const char* text : {"a <call> b </call> c", "\n\n<call>{}"}) {
+    GenerationRequest request = format_request(compiled(*engine, choice_options({text})));
+    request.calls.open = {"<call>", kNoToken};
+    request.calls.close = {"</call>", kNoToken};
+    request.reasoning.open = {"<think>", kNoToken};
+    request.reasoning.close = {"</think>", kNoToken};
+    request.sampling.banned = {};
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
+    CHECK_EQ(choice.calls, std::string());
+    CHECK_EQ(choice.content, std::string(text));
+  }
+}
+
 TEST(engine_cuts_and_stops_a_format_like_any_text) {
   auto engine = start_engine({});
   if (!engine) return;
