@@ -5,8 +5,6 @@
 #include <chrono>
 #include <future>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,9 +69,9 @@ struct Asked {
 }  // namespace
 
 TEST(a_grammar_that_takes_long_holds_up_no_other) {
+  Asked first, second, quick, again;   // the second may be told only when the compiler goes
   Compiling compiling(500);
   REQUIRE(compiling.compiler);
-  Asked first, second, quick, again;
   compiling.compiler->compile(endless(1), first.done());
   compiling.compiler->compile(endless(2), second.done());
   compiling.compiler->compile(choice("yes"), quick.done());
@@ -91,10 +89,10 @@ TEST(a_grammar_that_takes_long_holds_up_no_other) {
 }
 
 TEST(an_engine_that_closes_waits_for_no_grammar) {
-  Compiling compiling(600'000);
-  REQUIRE(compiling.compiler);
   Asked quick;
   std::vector<Asked> asked(6);
+  Compiling compiling(600'000);
+  REQUIRE(compiling.compiler);
   for (int i = 0; i < 6; ++i) compiling.compiler->compile(endless(i), asked[static_cast<size_t>(i)].done());
   compiling.compiler->compile(choice("yes"), quick.done());
   CHECK(quick.wait().grammar != nullptr);   // by then the others wait for the second thread, or are computed there
