@@ -61,7 +61,9 @@ async function stagesFor(folder, whole) {
   ].map(({ name, target, only, args }) => ({
     name, ms: 0, passes: async (objects, limitMs) => {
       const program = join(kFolder, `mutant_${target}`);
-      return link(target, { program, objects, only }) && passes(program, args, limitMs);
+      // It would be taken for a test that fails.
+      if (!link(target, { program, objects, only })) throw new SetupError(`mutants: ${name} does not link: is something else building here?`);
+      return passes(program, args, limitMs);
     },
   }));
   for (const stage of all) {

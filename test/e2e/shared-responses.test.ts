@@ -137,6 +137,19 @@ t.test('the database is away: what needs it gets 503, the rest goes on; then it 
   for (const { log } of [a, b]) t.notMatch(log(), /pass-word/);
 });
 
+t.test('a database that takes no writes, as a standby: who cancels is told so within seconds, and it ends as cancelled when it can', async (t) => {
+  const readOnly = async (how: string): Promise<void> => {
+    await postgres.ask(postgres.url, `ALTER SYSTEM ${how}`);
+    await postgres.ask(postgres.url, 'SELECT pg_reload_conf()');
+    t.ok(await eventually(async () => (await postgres.ask<{ default_transaction_read_only: string }>(postgres.url, 'SHOW default_transaction_read_only'))[0]?.default_transaction_read_only === (how.startsWith('SET') ? 'on' : 'off')));
+  };
+  const { id } = await one.responses.create(ENDLESS);
+  await readOnly('SET default_transaction_read_only = on');
+  t.equal(await refusal(one.responses.cancel(id, { timeout: 30_000 })), '503 maintenance');
+  await readOnly('RESET default_transaction_read_only');
+  t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'cancelled', 60_000));
+});
+
 t.test('a start that cannot use it says why', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-shared-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -45,3 +45,15 @@ t.test('where another thread sweeps, this one erases nothing by itself', async (
   t.equal(await erased(false, 200), false);
   t.equal(await erased(true, 30_000), true);
 });
+
+t.test('a server that ends does not wait for a long sweep; the next one goes on with it', async (t) => {
+  const one = await openPostgres(postgres);
+  t.teardown(() => one.close());
+  await Promise.all(Array.from({ length: 450 }, () => one.responses.save(record())));
+  const sweeping = () => openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY });
+  await sweeping().close();
+  t.ok(((await one.rows())['responses'] ?? 0) > 200, 'what it had not begun with is left');
+  const next = sweeping();
+  t.ok(await eventually(async () => (await one.rows())['responses'] === 0));
+  await next.close();
+});

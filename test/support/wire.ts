@@ -4,9 +4,9 @@ import type { Monolith } from '../e2e/monolith.js';
 export interface WireEvent { event: string | null; data: string }
 export interface Answer { status: number; headers: Headers; body: unknown; text: string }
 
-export function post(server: Monolith, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+export function post(server: Monolith, path: string, body: unknown, headers: Record<string, string> = {}, signal: AbortSignal | null = null): Promise<Response> {
   return fetch(`${server.url}${path}`, {
-    method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body),
+    method: 'POST', signal, body: typeof body === 'string' ? body : JSON.stringify(body),
     headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json', ...headers },
   });
 }

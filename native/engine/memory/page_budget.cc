@@ -51,17 +51,20 @@ Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) 
 
 }  // namespace
 
+uint64_t within_group(uint64_t bytes, std::istream& limit) {
+  uint64_t group = 0;
+  if (!(limit >> group) || group == 0) return bytes;
+  return bytes == 0 ? group : std::min(bytes, group);
+}
+
 uint64_t physical_memory() {
   const long pages = sysconf(_SC_PHYS_PAGES);
   const long page_size = sysconf(_SC_PAGESIZE);
-  uint64_t bytes = pages > 0 && page_size > 0
-                       ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
-                       : 0;
-  // Containers: version 2 control groups state the limit here, or "max".
+  const uint64_t bytes = pages > 0 && page_size > 0
+                             ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
+                             : 0;
   std::ifstream limit("/sys/fs/cgroup/memory.max");
-  uint64_t group = 0;
-  if (limit >> group && group > 0) bytes = bytes == 0 ? group : std::min(bytes, group);
-  return bytes;
+  return within_group(bytes, limit);
 }
 
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {
@@ -74,6 +77,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   const int64_t one = budget.layout.pages_at_once(context, budget.rows);
   const int64_t wanted = (budget.is_device ? kContextsWantedOnDevice : kContextsWanted) * one;
   int64_t pages = 0;
+  uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
     pages = std::min(wanted, kMostPages);   // layers keep nothing in pages, which then are names for the prefix cache
   } else if (budget.kv_bytes > 0) {
@@ -83,14 +87,16 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
                                                     " bytes is more than the memory there is (" +
                                                     std::to_string(budget.memory) + " bytes)"};
     }
-    pages = pages_in(budget.kv_bytes);
+    pages = pages_in(room);
   } else {
-    pages = std::min(wanted, pages_in(budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4));
-    if (asked && pages < one)
-      pages = std::min(one, pages_in(budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2));
+    room = budget.is_device ? budget.memory / 4 * 3 : budget.memory / 4;
+    pages = std::min(wanted, pages_in(room));
+    if (asked && pages < one) {
+      room = budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2;
+      pages = std::min(one, pages_in(room));
+    }
   }
   if (pages < budget.layout.tables()) {
-    const uint64_t room = budget.kv_bytes > 0 ? budget.kv_bytes : budget.memory / 4;
     return Error{ErrorCode::kInvalidArgument,
                  "keys and values of " + std::to_string(kPageTokens) + " tokens of this model take " +
                      std::to_string(page_bytes * static_cast<size_t>(budget.layout.tables())) +

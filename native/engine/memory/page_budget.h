@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 
 #include "backend/backend.h"
 #include "base/result.h"
@@ -12,6 +13,9 @@ namespace monolith {
 
 // Bytes of memory this process may use at most: the machine's, or its control group's if less.
 uint64_t physical_memory();
+// Of so many, 0 being unknown, as many as a control group (version 2, a container's) allows: `limit` is its memory.max, which
+// has a number, or "max", or is not there.
+uint64_t within_group(uint64_t bytes, std::istream& limit);
 
 struct PageBudget {
   int max_context = 0;    // longest sequence wanted; 0 = the file's own, as far as memory allows

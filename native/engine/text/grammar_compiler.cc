@@ -85,8 +85,7 @@ void GrammarCompiler::run(std::deque<Wanted>& queue, int short_ms) {
     CompiledGrammar compiled;
     bool is_long = false;
     try {
-      if (auto known = cache_.find(wanted.options)) compiled = std::move(*known);   // meanwhile
-      else compiled = cache_.compile(wanted.options, short_ms, &is_long);
+      compiled = cache_.compile(wanted.options, short_ms, &is_long);   // or it is known meanwhile
     } catch (const std::exception&) {
       compiled = refused("there is not enough memory to compile it");
     }

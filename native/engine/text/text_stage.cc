@@ -142,7 +142,6 @@ void TextStage::enter(Phase phase) {
 
 // Acts on a marker that is one token; true if `token` was one here.
 bool TextStage::take_marker(TokenId token, PieceSink& sink) {
-  if (token == kNoToken) return false;
   if (phase_ == Phase::kUndecided && token == open_token_) {
     discard(text_.size());   // white space
     reasoning_tokens_ = undecided_tokens_ + 1;

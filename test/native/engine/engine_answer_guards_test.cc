@@ -1,5 +1,7 @@
 // What keeps an answer in shape while it is sampled: markers where they belong, and no loops.
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "engine/text/marker_bans.h"
 #include "engine_fixture.h"
@@ -95,6 +97,47 @@ void check_loops(const EngineSetup& setup) {
 
 TEST(markers_are_sampled_only_where_they_mean_something) {
   for (const EngineSetup& setup : setups()) check_markers(setup);
+}
+
+// Behind a marker that was guessed another list holds than before it. What the model says without any is taken for its markers, and a
+// draft of the same weights guesses all of it.
+TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
+  EngineSetup plain, guessing;
+  guessing.draft = plain.model;
+  guessing.options.speculation = Speculation::kAlways;
+  auto engine = start_engine(plain), guesser = start_engine(guessing);
+  if (!engine || !guesser) return;
+  Consumer consumer(*engine), other(*guesser);
+  int compared = 0;
+  for (int family = 0; family < 8; ++family) {
+    GenerationRequest request = simple_request(20, 24, family);
+    request.sampling.temperature = 0;
+    request.return_tokens = true;
+    const std::vector<TokenId> free = outcome_of(*engine, consumer, request).tokens;
+    // Whether this token may be a marker: it is text, and nowhere before.
+    const auto may_mark = [&](size_t at) {
+      const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+      const auto here = free.begin() + static_cast<ptrdiff_t>(at);
+      return std::find(free.begin(), here, *here) == here && std::ranges::all_of(engine->tokenizer().bytes(*here), is_ascii);
+    };
+    for (size_t at = 2; at + 1 < free.size(); ++at) {
+      if (!may_mark(at) || !may_mark(at + 1)) continue;
+      const auto marker = [&](TokenId token) { return Marker{std::string(engine->tokenizer().bytes(token)), token}; };
+      GenerationRequest bound = request;
+      bound.reasoning.starts_inside = true;
+      bound.reasoning.close = marker(free[at]);
+      bound.calls.open = marker(kOpen);
+      bound.calls.close = marker(free[at + 1]);   // has no place in the content
+      bound.marker_bans = make_marker_bans(bound, engine->tokenizer());
+      const ChoiceOutcome expected = outcome_of(*engine, consumer, bound), got = outcome_of(*guesser, other, bound);
+      REQUIRE(expected.tokens.size() == free.size());
+      CHECK(expected.tokens[at] == free[at] && expected.tokens[at + 1] != free[at + 1]);
+      CHECK(got.tokens == expected.tokens);
+      ++compared;
+    }
+  }
+  check::note(std::to_string(compared) + " compared");
+  CHECK(compared > 10);
 }
 
 TEST(an_answer_ends_where_it_repeats_itself) {

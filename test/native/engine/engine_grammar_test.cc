@@ -199,6 +199,14 @@ std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
   return tokens;
 }
 
+// One that does not end the generation.
+TokenId control_token(const Tokenizer& tokenizer) {
+  TokenId found = kNoToken;
+  for (TokenId token = 0; token < tokenizer.n_vocab(); ++token)
+    if (tokenizer.kind(token) == TokenKind::kControl && !tokenizer.is_end_of_generation(token) && !tokenizer.bytes(token).empty()) found = token;
+  return found;
+}
+
 TEST(engine_says_its_format_after_the_reasoning) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
@@ -271,8 +279,24 @@ struct CallGrammars {
       request.calls.required.back().insert(request.calls.required.back().end(), prefix.begin(), prefix.end());
     }
   }
-  // How many whole calls there are; -1 if something is none.
-  int count(std::string_view calls, bool cut) const {
+  std::string text(const std::vector<TokenId>& tokens) const {
+    std::string text;
+    for (const TokenId token : tokens) text += tokenizer.bytes(token);
+    return text;
+  }
+  // Content has a header, too.
+  std::vector<TokenId> answer() const { return {words[0], words[5], words[6]}; }
+  void head() {
+    request.format_head = answer();
+    request.calls.answer = {words[5], words[6]};
+    request.calls.answer_start = answer();
+    for (const auto& prefix : request.calls.prefixes) {
+      request.calls.starts.push_back({words[0]});
+      request.calls.starts.back().insert(request.calls.starts.back().end(), prefix.begin(), prefix.end());
+    }
+  }
+  // How many whole calls there are; -1 if something is none, nor one of `others`.
+  int count(std::string_view calls, bool cut, const std::vector<std::string>& others = {}) const {
     int n = 0;
     while (!calls.empty()) {
       bool read = false;
@@ -286,6 +310,10 @@ struct CallGrammars {
           read = true;
         }
         if (!read && cut && obeys(options[i], calls.substr(begin.size()), false)) return n;
+      }
+      for (size_t i = 0; i < others.size() && !read; ++i) {
+        read = calls.starts_with(others[i]);
+        if (read) calls.remove_prefix(others[i].size());
       }
       if (!read) return cut && calls.size() < 40 ? n : -1;
     }
@@ -347,9 +375,7 @@ TEST(engine_closes_calls_with_the_token_they_name) {
   auto engine = start_engine({});
   if (!engine) return;
   const Tokenizer& tokenizer = engine->tokenizer();
-  TokenId close = kNoToken;
-  for (TokenId token = 0; token < tokenizer.n_vocab(); ++token)
-    if (tokenizer.kind(token) == TokenKind::kControl && !tokenizer.is_end_of_generation(token) && !tokenizer.bytes(token).empty()) close = token;
+  const TokenId close = control_token(tokenizer);
   REQUIRE(close != kNoToken);
   const std::string spelling(tokenizer.bytes(close));
   Consumer consumer(*engine);
@@ -365,6 +391,199 @@ TEST(engine_closes_calls_with_the_token_they_name) {
   for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
     if (setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens) < 1) check::fail(__FILE__, __LINE__, choice.calls);
     CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
+  }
+}
+
+// Content that has a header, as calls have: the model chooses between them where they part, and the rest is written for it.
+TEST(engine_writes_the_header_of_a_format_or_that_of_a_call) {
+  EngineSetup roomy;
+  roomy.limits.max_context = 1024;
+  auto engine = start_engine(roomy);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const GrammarOptions format = schema_options(kPerson);
+  enum Way { kAtOnce, kSkipped, kReasoned, kSpelledReasoning, kForced };
+  for (const Way way : {kAtOnce, kSkipped, kReasoned, kSpelledReasoning, kForced}) {
+    int n_calls = 0, n_formats = 0;
+    for (int round = 0; round < 6; ++round) {
+      CallGrammars setup(*engine);
+      GenerationRequest& request = setup.request;
+      request.sampling.seed = static_cast<uint64_t>(100 * round);
+      request.format = compiled(*engine, format);
+      setup.head();
+      const bool spelled = way == kSpelledReasoning;
+      if (way != kAtOnce && way != kForced) {
+        request.reasoning.open = {spelled ? "<think>" : setup.word(7), spelled ? kNoToken : setup.words[7]};
+        request.reasoning.close = {spelled ? "</think>" : setup.word(1), spelled ? kNoToken : setup.words[1]};
+        request.reasoning.close_sequence = {setup.words[1]};
+        request.reasoning.budget = 5;
+        request.reasoning.starts_inside = way == kReasoned;
+      }
+      if (way == kSkipped) request.sampling.logit_bias = {{setup.words[7], -100.0f}};
+      request.sampling.logit_bias.emplace_back(setup.words[5], round % 2 ? 8.0f : -8.0f);
+      if (way == kForced) {   // there is no call to be made: nothing is chosen
+        request.calls = {};
+        request.calls.open = {setup.word(0), setup.words[0]};
+        request.calls.answer = {setup.words[5], setup.words[6]};
+        request.calls.answer_start = request.format_head;
+        request.calls.starts = {request.format_head};
+      }
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      CHECK_EQ(consumer.outcomes()[id].message, std::string());
+      for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+        const bool cut = choice.reason == FinishReason::kMaxTokens;
+        if (way == kReasoned) CHECK(!choice.reasoning.empty());
+        if (choice.calls == setup.text(setup.answer())) {
+          ++n_formats;
+          if (!obeys(format, choice.content, !cut)) check::fail(__FILE__, __LINE__, choice.content);
+        } else {
+          ++n_calls;
+          if (setup.count(choice.calls, cut) < 1) check::fail(__FILE__, __LINE__, choice.calls);
+          CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
+        }
+      }
+    }
+    check::note(std::to_string(way) + ": " + std::to_string(n_calls) + " calls, " + std::to_string(n_formats) + " formats");
+    CHECK(n_formats > 4);
+    CHECK(way == kForced ? n_calls == 0 : n_calls > 4);
+  }
+}
+
+// Behind the open marker comes a call or the header of the answer, in whose text another marker may stand.
+TEST(engine_goes_on_with_the_answer_behind_its_header) {
+  EngineSetup roomy;
+  roomy.limits.max_context = 1024;
+  auto engine = start_engine(roomy);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  for (const bool spelled : {false, true}) {
+    int n_answers = 0, n_calls = 0;
+    for (int round = 0; round < 8; ++round) {
+      CallGrammars setup(*engine);
+      GenerationRequest& request = setup.request;
+      request.sampling.seed = static_cast<uint64_t>(100 * round);
+      request.max_tokens = 60;
+      setup.head();
+      request.format_head.clear();
+      std::vector<std::pair<TokenId, float>> bans;
+      if (spelled) {
+        request.calls.open.token = kNoToken;
+        // No token ends behind the marker that it holds, which would then be no call's.
+        const std::string marker = setup.word(0);
+        for (TokenId token = 0; token < setup.tokenizer.n_vocab(); ++token) {
+          const std::string_view bytes = setup.tokenizer.bytes(token);
+          if (bytes != marker && (bytes.find(marker) != std::string_view::npos || bytes.ends_with(marker[0]))) bans.emplace_back(token, -100.0f);
+        }
+      }
+      request.sampling.logit_bias = std::move(bans);
+      request.sampling.logit_bias.insert(request.sampling.logit_bias.end(), {{setup.words[0], 9.0f}, {setup.words[5], round % 2 ? 6.0f : 0.0f}});
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      CHECK_EQ(consumer.outcomes()[id].message, std::string());
+      for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+        // A marker that no header follows was text, where it can be some.
+        std::vector<std::string> others = {setup.text(setup.answer())};
+        if (spelled) others.push_back(setup.word(0));
+        const int n = setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens, others);
+        if (n < 0) check::fail(__FILE__, __LINE__, choice.calls);
+        n_calls += n;
+        n_answers += choice.calls.find(others[0]) != std::string::npos && !choice.content.empty();
+      }
+    }
+    check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_answers) + " answers");
+    CHECK(n_calls > 4 && n_answers > 4);
+  }
+  // Right behind the header, too, a marker that is spelled is text unless one more header follows.
+  CallGrammars setup(*engine);
+  GenerationRequest& request = setup.request;
+  setup.head();
+  request.format_head.clear();
+  request.calls.open.token = kNoToken;
+  request.max_tokens = 9;
+  request.sampling.logit_bias = {{setup.words[0], 100.0f}, {setup.words[5], 60.0f}, {setup.words[2], -100.0f}, {setup.words[3], -100.0f}};
+  const RequestId id = consumer.submit(request);
+  consumer.pump_until_ended(id);
+  std::string markers = setup.text(setup.answer());
+  for (int i = 0; i < 6; ++i) markers += setup.word(0);
+  for (const auto& [index, choice] : consumer.outcomes()[id].choices) CHECK_EQ(choice.calls, markers);
+}
+
+// Calls of one section, each ended by its grammar: another follows, or what ends the section.
+TEST(engine_writes_several_calls_into_one_section) {
+  EngineSetup roomy;
+  roomy.limits.max_context = 1024;
+  auto engine = start_engine(roomy);
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const TokenId close = control_token(engine->tokenizer());
+  REQUIRE(close != kNoToken);
+  int n_calls = 0, n_sections = 0, n_ended = 0;
+  enum Way { kRequired, kSampled, kToTheEnd };
+  for (const Way way : {kRequired, kSampled, kToTheEnd}) {
+    for (int round = 0; round < 6; ++round) {
+      CallGrammars setup(*engine);
+      GenerationRequest& request = setup.request;
+      request.sampling.seed = static_cast<uint64_t>(100 * round);
+      if (way != kSampled) setup.require();
+      else request.sampling.logit_bias = {{setup.words[0], 8.0f}};
+      request.calls.grammars.clear();
+      for (GrammarOptions& one : setup.options) {
+        one.suffix = "}";
+        request.calls.grammars.push_back(compiled(*engine, one));
+      }
+      if (way == kToTheEnd) request.calls.close = {};   // the turn ends with the section
+      else request.calls.close = {std::string(setup.tokenizer.bytes(close)), close};
+      request.calls.next = {{setup.words[5], setup.words[3], setup.words[4]}, {setup.words[5], setup.words[2], setup.words[4]}};
+      request.calls.end = {setup.words[6], close};
+      const std::string end = setup.text(request.calls.end);
+      const RequestId id = consumer.submit(request);
+      consumer.pump_until_ended(id);
+      CHECK_EQ(consumer.outcomes()[id].message, std::string());
+      for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
+        const bool cut = choice.reason == FinishReason::kMaxTokens;
+        n_ended += !cut;
+        if (way == kToTheEnd) CHECK(cut || choice.calls.ends_with(end));
+        if (way != kSampled) CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
+        // Each section as calls of their own, each behind the open marker.
+        std::string_view left = choice.calls;
+        const int n_before = n_sections;
+        while (!left.empty()) {
+          const size_t found = left.find(end);
+          std::string section(left.substr(0, found));
+          left.remove_prefix(found == std::string::npos ? left.size() : found + end.size());
+          n_sections += found != std::string::npos;
+          for (size_t at = 0; (at = section.find("}}" + setup.word(5), at)) != std::string::npos; at += 2)
+            section.replace(at + 2, setup.word(5).size(), setup.word(0));
+          const int n = setup.count(section, cut && left.empty());
+          if (n < (cut ? 0 : 1)) check::fail(__FILE__, __LINE__, choice.calls);
+          n_calls += n;
+        }
+        if (way == kToTheEnd) CHECK(n_sections == n_before + !cut);
+      }
+    }
+  }
+  check::note(std::to_string(n_calls) + " calls in " + std::to_string(n_sections) + " sections, " + std::to_string(n_ended) + " ended");
+  CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
+}
+
+// What a format says is content from its first character on, whatever it spells.
+TEST(engine_takes_nothing_in_a_format_for_a_marker) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  for (const char* text : {"a <call> b </call> c", "\n\n<call>{}"}) {
+    GenerationRequest request = format_request(compiled(*engine, choice_options({text})));
+    request.calls.open = {"<call>", kNoToken};
+    request.calls.close = {"</call>", kNoToken};
+    request.reasoning.open = {"<think>", kNoToken};
+    request.reasoning.close = {"</think>", kNoToken};
+    request.sampling.banned = {};
+    const RequestId id = consumer.submit(request);
+    consumer.pump_until_ended(id);
+    const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
+    CHECK_EQ(choice.calls, std::string());
+    CHECK_EQ(choice.content, std::string(text));
   }
 }
 

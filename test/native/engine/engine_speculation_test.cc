@@ -2,7 +2,9 @@
 // them, and no page holds what was refused.
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"
+#include "model/recurrent_cases.h"
 #include "speculation_check.h"
+#include "text/tokenizer/support.h"
 
 namespace monolith::testing {
 namespace {
@@ -98,6 +100,45 @@ TEST(speculation_refuses_a_draft_of_other_tokens) {
   REQUIRE(!refused);
   CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has " + std::to_string((*starter)->n_vocab()) +
                                         " tokens, not " + std::to_string((*hal)->n_vocab()));
+}
+
+// Of the same length, but a number means another text in it.
+TEST(speculation_refuses_a_draft_whose_tokens_are_numbered_otherwise) {
+  const auto with = [](const char* one, const char* other) {
+    VocabularyFile words = VocabularyFile::byte_level();
+    for (const char* name : {one, other}) words.add(name, TokenKind::kControl);
+    return load(words);
+  };
+  const auto model = with("<a>", "<b>"), draft = with("<b>", "<a>");
+  REQUIRE(model.ok() && draft.ok());
+  CHECK(static_cast<bool>(DraftModel::check_vocabulary(**model, **model)));
+  const Status refused = DraftModel::check_vocabulary(**model, **draft);
+  REQUIRE(!refused);
+  CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has another token 256");
+}
+
+// A context as long as its model's or its own, pages as far as it is given memory; and no state that cannot be taken back.
+TEST(speculation_plans_its_draft_within_what_it_is_given) {
+  auto cpu = make_cpu_backend({.threads = 1});
+  REQUIRE(cpu.ok());
+  const ParsedModel small{TinyModel()};
+  ModelLimits limits{.max_context = 128, .n_pages = 40};
+  const auto pages = [&](uint64_t bytes) {
+    const auto own = DraftModel::choose_limits(*small.file, **cpu, limits, bytes);
+    return own ? own->n_pages : -1;
+  };
+  const uint64_t page = Model::plan(*small.file, **cpu, {.n_pages = 1, .kv_type = limits.kv_type})->page_bytes;
+  CHECK_EQ(pages(0), 1);
+  CHECK_EQ(pages(7 * page + page / 2), 7);
+  CHECK_EQ(pages(1'000 * page), 40);
+  CHECK_EQ(DraftModel::choose_limits(*small.file, **cpu, limits, page)->max_context, 128);
+  limits.max_context = 4096;
+  CHECK_EQ(DraftModel::choose_limits(*small.file, **cpu, limits, page)->max_context, 256);
+  const ParsedModel recurrent(lfm2().model);
+  const auto refused = DraftModel::choose_limits(*recurrent.file, **cpu, limits, page);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kUnsupported);
+  CHECK_EQ(refused.error().message, "a draft of architecture 'lfm2' has recurrent state, which cannot be taken back a token at a time");
 }
 
 void check_choices_and_ends(const std::string& draft) {

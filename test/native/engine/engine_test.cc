@@ -415,6 +415,45 @@ TEST(engine_channel_close_cancels_and_silences) {
   CHECK_EQ(engine->stats().cancelled_decode + engine->stats().cancelled_prefill, uint64_t{1});
 }
 
+// Whoever knows a request's number but has not its channel changes nothing of it.
+TEST(engine_hears_nobody_about_what_is_anothers) {
+  EngineSetup setup;
+  setup.limits.max_context = 1024;
+  auto engine = start_engine(setup);
+  if (!engine) return;
+  Consumer consumer(*engine), other(*engine);
+  constexpr ChannelId kClosed = 999;
+  const RequestId id = consumer.submit(simple_request(10, 400));
+  consumer.pump_until([&] { return consumer.outcomes()[id].started > 0; });
+  engine->cancel(other.channel(), id);
+  engine->cancel(kClosed, id);
+  for (const int choice : {-1, kMaxChoices}) engine->finish(id, choice);
+  engine->finish(id + 1, 0);
+  engine->close_channel(kClosed);
+  std::vector<std::byte> left(3);
+  engine->drain_channel(kClosed, left);
+  CHECK(left.empty());
+  consumer.pump_until_ended(id);
+  CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kMaxTokens);
+  CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 400u);
+  const EngineStats stats = engine->stats();
+  CHECK_EQ(stats.cancelled_prefill + stats.cancelled_decode, uint64_t{0});
+}
+
+TEST(engine_takes_nothing_more_once_it_drains) {
+  auto engine = start_engine({});
+  if (!engine) return;
+  Consumer consumer(*engine);
+  const RequestId before = consumer.submit(simple_request(10, 5));
+  consumer.pump_until_ended(before);
+  engine->drain();
+  const auto refused = engine->submit(consumer.channel(), simple_request(10, 5));
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kClosed);
+  CHECK_EQ(refused.error().message, "the engine is closing");
+  CHECK_EQ(engine->stats().waiting, 0);
+}
+
 TEST(engine_holds_a_consumer_that_does_not_drain) {
   EngineSetup setup;
   setup.limits.max_context = 4096;

@@ -1,12 +1,14 @@
 #include "engine/diagnose/inspect.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "engine/diagnose/file_hash.h"
 #include "engine/memory/page_budget.h"
+#include "support/backend_around.h"
 #include "support/tiny_model.h"
 
 namespace monolith {
@@ -93,6 +95,42 @@ TEST(a_file_that_cannot_run_is_inspected_with_the_reason) {
   CHECK(!inspection->model.has_value() && !inspection->plan.has_value());
   CHECK(inspection->reason.find("architecture 'mamba' is not supported") != std::string::npos);
   CHECK(!inspection->tensors.empty());
+}
+
+// One that would run elsewhere: all of it is shown but what loading takes, and in its place why there is no room here.
+TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
+  const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  struct Small final : BackendAround {
+    using BackendAround::BackendAround;
+    uint64_t free_memory() const override { return 4'321; }
+  };
+  auto cpu = make_cpu_backend({.threads = 1});
+  REQUIRE(cpu.ok());
+  const auto inspection = inspect(path, Small(**cpu), kLimits, 0, 0);
+  REQUIRE(inspection.ok());
+  CHECK(!inspection->model && !inspection->plan);
+  CHECK(inspection->reason.find("the device has 4321 bytes left") != std::string::npos);
+  CHECK_EQ(inspection->tensors.size(), 21u);
+}
+
+TEST(metadata_is_shown_as_what_it_is) {
+  TinyModel model;
+  model.keys = {{"general.architecture", std::string("llama")}, {"a.flag", true}, {"a.count", 7u}, {"a.part", 0.5f},
+                {"a.list", std::vector<uint32_t>{1, 2, 3}}};
+  const ModelFile file(model);
+  auto cpu = make_cpu_backend({.threads = 1});
+  REQUIRE(cpu.ok() && !file.path().empty());
+  const auto inspection = inspect(file.path(), **cpu, kLimits, 0, 0);
+  REQUIRE(inspection.ok());
+  CHECK(!inspection->reason.empty());
+  std::map<std::string, InspectedValue> values;
+  for (const InspectedValue& value : inspection->metadata) values[value.key] = value;
+  CHECK(values["a.flag"].type == "boolean" && values["a.flag"].value == decltype(InspectedValue::value)(true));
+  CHECK(values["a.count"].type == "uint32" && values["a.count"].value == decltype(InspectedValue::value)(7.0));
+  CHECK(values["a.part"].type == "float32" && values["a.part"].value == decltype(InspectedValue::value)(0.5));
+  CHECK(values["a.list"].type == "array of uint32" && values["a.list"].count == 3 && values["a.list"].value.index() == 0);
+  CHECK(values["general.architecture"].value == decltype(InspectedValue::value)(std::string("llama")));
 }
 
 TEST(the_file_hash_tells_weights_and_metadata_apart) {

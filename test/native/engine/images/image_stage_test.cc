@@ -1,4 +1,5 @@
-// Which requests the limit of waiting holds for while images are seen: for those in line, not for one whose piece is being computed.
+// Whose images are seen when, as far as there is memory for their rows; and which requests the limit of waiting holds for meanwhile:
+// for those in line, not for one whose piece is being computed.
 #include "engine/images/image_stage.h"
 
 #include <memory>
@@ -35,9 +36,9 @@ struct Sight {
   }
 
   // A request with a square picture of each of these sides, that has waited for an hour.
-  std::unique_ptr<Request> request(RequestId id, std::initializer_list<int> sides) const {
+  std::unique_ptr<Request> request(RequestId id, std::initializer_list<int> sides, uint64_t organization = 1) const {
     GenerationRequest generation;
-    generation.organization = 1;
+    generation.organization = organization;
     for (const int side : sides) {
       const std::vector<uint8_t> pixels = striped_picture(side, side);
       const auto plan = model->plan(side, side);
@@ -112,6 +113,96 @@ TEST(an_image_that_is_known_is_waited_for_until_its_turn) {
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
   CHECK(first->tower_time > Clock::duration::zero() && again->tower_time == Clock::duration::zero());   // what is known takes none
   CHECK_EQ(counters.image_pieces_cached.load(), 1u);
+}
+
+// Small pictures are computed in one part each.
+TEST(organizations_take_turns_a_piece_at_a_time) {
+  const Sight sight;
+  EngineCounters counters;
+  ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
+  const auto many = sight.request(1, {16, 24, 32}, 1), few = sight.request(2, {28}, 2), late = sight.request(3, {36}, 1), third = sight.request(4, {20}, 3);
+  REQUIRE(many && few && late && third);
+  for (Request* request : {many.get(), few.get(), late.get(), third.get()}) stage.add(*request);
+  const auto seen = [&] {
+    std::string text;
+    for (const Request* request : {many.get(), few.get(), late.get(), third.get()})
+      for (const InputSpan& span : request->params.spans) text += span.rows ? '+' : '-';
+    return text;
+  };
+  for (const char* expected : {"+-----", "+--+--", "+--+-+", "++-+-+", "++++-+", "++++++"}) {
+    CHECK(stage.advance(kOnePart));
+    CHECK_EQ(seen(), std::string(expected));
+  }
+  CHECK(!stage.advance(kOnePart));
+  CHECK(many->inputs_ready && few->inputs_ready && late->inputs_ready && third->inputs_ready);
+}
+
+TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
+  const Sight sight;
+  EngineCounters counters;
+  ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
+  const auto first = sight.request(1, {128}, 1), second = sight.request(2, {24}, 2), third = sight.request(3, {32, 40}, 3), fourth = sight.request(4, {28}, 4);
+  REQUIRE(first && second && third && fourth);
+  for (Request* request : {first.get(), second.get(), third.get(), fourth.get()}) stage.add(*request);
+  CHECK(stage.advance(kOnePart) && !has_rows(*first, 0));   // it is computed in parts
+  stage.forget(*first);
+  CHECK(stage.advance(kOnePart) && has_rows(*second, 0));
+  CHECK(stage.advance(kOnePart) && has_rows(*third, 0));
+  stage.forget(*second);   // is ready, and stands in no line
+  stage.forget(*third);
+  CHECK(stage.advance(kOnePart) && has_rows(*fourth, 0));
+  CHECK(!has_rows(*first, 0) && !has_rows(*third, 1));
+  CHECK(!stage.advance(kOnePart));
+  stage.forget(*fourth);
+  CHECK_EQ(stage.held_bytes(), size_t{0});
+
+  // One that has had its turn: those behind it move up, and it is still the third's.
+  std::vector<std::unique_ptr<Request>> all;
+  for (uint64_t i = 0; i < 4; ++i) {
+    const int side = 16 + 4 * static_cast<int>(i);   // pictures of their own, known from nowhere
+    all.push_back(sight.request(5 + i, {side, side + 2}, i));
+    stage.add(*all.back());
+  }
+  CHECK(stage.advance(kOnePart) && has_rows(*all[0], 0));
+  CHECK(stage.advance(kOnePart) && has_rows(*all[1], 0));
+  stage.forget(*all[0]);
+  CHECK(stage.advance(kOnePart) && has_rows(*all[2], 0));
+  CHECK(stage.advance(kOnePart) && has_rows(*all[3], 0));
+  CHECK(!has_rows(*all[1], 1));
+}
+
+// Rows are held as long as their request runs. One alone may have more than the bound.
+TEST(images_wait_for_memory_until_others_have_gone) {
+  const Sight sight;
+  const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);
+  REQUIRE(first && second);
+  const auto bytes_of = [&](const Request& request) {
+    return static_cast<size_t>(request.params.spans[0].n_rows) * static_cast<size_t>(sight.model->row_width()) * sizeof(float);
+  };
+  for (const bool both_fit : {true, false}) {
+    const auto one = sight.request(3, {48}, 1), other = sight.request(4, {64}, 2), third = sight.request(5, {64}, 2);
+    EngineCounters counters;
+    ImageStage stage(sight.tower.get(), sight.model->row_width(), bytes_of(*first) + bytes_of(*second) - (both_fit ? 0 : 1), counters);
+    for (Request* request : {one.get(), other.get(), third.get()}) stage.add(*request);
+    while (stage.advance(kOnePart)) {}
+    CHECK(one->inputs_ready);
+    CHECK_EQ(other->inputs_ready, both_fit);
+    CHECK(!third->inputs_ready);
+    CHECK_EQ(stage.held_bytes(), bytes_of(*first) + (both_fit ? bytes_of(*second) : 0));
+    stage.forget(*one);
+    while (stage.advance(kOnePart)) {}
+    CHECK(other->inputs_ready);
+    stage.forget(*other);
+    while (stage.advance(kOnePart)) {}
+    CHECK(third->inputs_ready);
+    stage.forget(*third);
+    CHECK_EQ(stage.held_bytes(), size_t{0});
+  }
+  EngineCounters counters;
+  ImageStage tight(sight.tower.get(), sight.model->row_width(), 1, counters);
+  tight.add(*first);
+  while (tight.advance(kOnePart)) {}
+  CHECK(first->inputs_ready);
 }
 
 }  // namespace monolith

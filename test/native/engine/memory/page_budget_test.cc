@@ -1,16 +1,60 @@
 #include "engine/memory/page_budget.h"
 
+#include <memory>
+#include <sstream>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "backend/cpu/cpu_backend.h"
 #include "check.h"
+#include "model/recurrent_cases.h"
+#include "support/backend_around.h"
+#include "support/guessing_model.h"
+#include "support/tiny_model.h"
 
 namespace monolith {
 namespace {
 
+using namespace testing;
+
 constexpr uint64_t kMiB = 1 << 20;
+constexpr ModelLimits kLimits = {.max_batch_tokens = 32, .max_logit_rows = 8};
 
 PageChoice choose(int file_context, size_t page_bytes, const PageBudget& budget) {
   const auto choice = choose_pages(file_context, page_bytes, budget);
   return choice ? *choice : PageChoice{};
 }
+
+// One that computes as the processor does and has memory of its own, of which so many bytes are free.
+class Device final : public BackendAround {
+ public:
+  Device(Backend& inner, uint64_t free_bytes) : BackendAround(inner), free_bytes_(free_bytes) {}
+  uint64_t free_memory() const override { return free_bytes_; }
+  size_t overhead_bytes(int n_layers) const override { return 5'000 * static_cast<size_t>(n_layers); }
+
+ private:
+  const uint64_t free_bytes_;
+};
+
+std::unique_ptr<Backend> processor() {
+  auto made = make_cpu_backend({.threads = 1});
+  return made ? std::move(*made) : nullptr;
+}
+
+// What choose_limits() plans with before it knows how many pages there are.
+MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
+  ModelLimits limits = kLimits;
+  limits.n_pages = 1;
+  limits.pages_by_window = true;
+  limits.max_context = HyperParams::read(file)->context_length;
+  return *Model::plan(file, Device(cpu, 1), limits);
+}
+
+// Bytes of a device that are taken before anything is kept in pages or slots.
+uint64_t taken_by(const MemoryPlan& plan) { return plan.weight_bytes + plan.activation_bytes + plan.overhead_bytes + kHeadroomBytes; }
+
+bool names(const Error& error, uint64_t number) { return error.message.find(' ' + std::to_string(number) + ' ') != std::string::npos; }
 
 }  // namespace
 
@@ -69,6 +113,173 @@ TEST(a_budget_beyond_memory_is_refused) {
   const auto choice = choose_pages(2048, 4096, {.kv_bytes = 2 * kMiB, .memory = kMiB});
   REQUIRE(!choice.ok());
   CHECK(choice.error().message.find("2097152") != std::string::npos);
+  CHECK_EQ(choose(2048, 4096, {.kv_bytes = kMiB, .memory = kMiB}).pages, 256);   // all of it is not beyond it
+}
+
+TEST(a_refusal_names_the_bytes_that_were_looked_at) {
+  for (const auto& [is_device, max_context, room] : {std::tuple{false, 0, 100u}, {false, 64, 200u}, {true, 0, 300u}, {true, 64, 360u}}) {
+    const auto choice = choose_pages(2048, 401, {.max_context = max_context, .memory = 400, .is_device = is_device});
+    REQUIRE(!choice.ok());
+    CHECK(names(choice.error(), 401) && names(choice.error(), room));
+    CHECK(choose_pages(2048, room, {.max_context = max_context, .memory = 400, .is_device = is_device}).ok());
+  }
+}
+
+// Nothing else lives there: three quarters are pages, nine tenths for a context that was asked for, and many contexts.
+TEST(a_devices_own_memory_is_filled) {
+  PageChoice choice = choose(131072, kMiB, {.memory = 1024 * kMiB, .is_device = true});
+  CHECK_EQ(choice.pages, 768);
+  CHECK_EQ(choice.context, 768 * kPageTokens);
+  choice = choose(131072, kMiB, {.max_context = 14'000, .memory = 1024 * kMiB, .is_device = true});
+  CHECK_EQ(choice.pages, 875);
+  CHECK_EQ(choice.context, 14'000);
+  choice = choose(131072, kMiB, {.max_context = 100'000, .memory = 1024 * kMiB, .is_device = true});
+  CHECK_EQ(choice.pages, 921);
+  CHECK_EQ(choose(2048, 1000, {.memory = 1024 * kMiB, .is_device = true}).pages, 256 * 128);
+}
+
+TEST(a_model_that_does_not_fit_its_device_is_refused_with_what_it_takes) {
+  const ParsedModel model{TinyModel()};
+  const auto cpu = processor();
+  REQUIRE(model.file && cpu);
+  const MemoryPlan plan = first_plan(*model.file, *cpu);
+  const uint64_t taken = taken_by(plan);
+  for (const uint64_t free_bytes : {taken, taken - 1}) {
+    const auto refused = choose_limits(*model.file, Device(*cpu, free_bytes), kLimits, 0, 0);
+    REQUIRE(!refused.ok());
+    CHECK(refused.error().code == ErrorCode::kOutOfMemory);
+    CHECK(names(refused.error(), taken) && names(refused.error(), free_bytes));
+  }
+  // Three quarters of what is left beside it are pages.
+  for (const auto& [left, pages, context] : {std::tuple{8u, 6, 96}, {64u, 48, 256}}) {
+    const auto limits = choose_limits(*model.file, Device(*cpu, taken + left * plan.page_bytes), kLimits, 0, 0);
+    REQUIRE(limits.ok());
+    CHECK_EQ(limits->n_pages, pages);
+    CHECK_EQ(limits->max_context, context);
+  }
+}
+
+// Of layers with a window there is room for what a sequence holds at once, which depends on the rows of a step up to 128 of them.
+TEST(a_model_with_windows_has_pages_for_what_they_hold) {
+  const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto cpu = processor();
+  const auto file = GgufFile::open(path);
+  REQUIRE(file.ok() && cpu);
+  ModelLimits limits = kLimits;
+  for (const auto& [batch, rows] : {std::pair{32, 32}, {500, 128}}) {
+    limits.max_batch_tokens = batch;
+    const auto chosen = choose_limits(**file, *cpu, limits, 0, 0);
+    REQUIRE(chosen.ok());
+    const KvLayout layout = Model::plan(**file, *cpu, *chosen)->layout;
+    REQUIRE(layout.windowed > 0 && layout.window_pages(32) < layout.window_pages(128));
+    CHECK_EQ(chosen->n_pages, 4 * layout.pages_at_once(chosen->max_context, rows));
+  }
+}
+
+// Of each sequence its own, and two snapshots; on a device no more than a quarter of what is left.
+TEST(recurrent_state_has_slots_as_far_as_a_share_of_the_memory_allows) {
+  const ParsedModel model(lfm2().model);
+  const auto cpu = processor();
+  REQUIRE(model.file && cpu);
+  const auto roomy = choose_limits(*model.file, *cpu, kLimits, 0, 0);
+  REQUIRE(roomy.ok());
+  CHECK_EQ(roomy->n_slots, 3 * kLimits.max_logit_rows + 1);
+  const MemoryPlan plan = first_plan(*model.file, *cpu);
+  const uint64_t taken = taken_by(plan), slot = plan.slot_bytes;
+  REQUIRE(slot > 0);
+  const auto with = [&](uint64_t left) { return choose_limits(*model.file, Device(*cpu, taken + left), kLimits, 0, 0); };
+  const auto ten = with(4 * 10 * slot + 3);
+  REQUIRE(ten.ok());
+  CHECK_EQ(ten->n_slots, 10);
+  CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));   // of what slots have left
+  const auto refused = with(4 * slot - 1);
+  REQUIRE(!refused.ok());
+  CHECK(refused.error().code == ErrorCode::kOutOfMemory);
+  CHECK(names(refused.error(), slot));
+  const auto without_pages = with(4 * slot);   // two slots would do
+  CHECK(!without_pages.ok() && without_pages.error().message.find("page pool") != std::string::npos);
+}
+
+TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
+  const auto cpu = processor();
+  TinyModel wide;
+  for (const char* block : {"blk.0.", "blk.1."}) {
+    for (const char* name : {"ffn_gate.weight", "ffn_up.weight"}) wide.matrix(std::string(block) + name, 2048, TinyModel::kEmbedding);
+    wide.matrix(std::string(block) + "ffn_down.weight", TinyModel::kEmbedding, 2048);
+  }
+  wide.key("feed_forward_length", 2048u);
+  const ParsedModel model(wide);
+  REQUIRE(model.file && cpu);
+  const auto rows = [&](ModelLimits limits) {
+    const auto chosen = choose_limits(*model.file, *cpu, limits, 0, 0);
+    if (!chosen) check::fail(__FILE__, __LINE__, chosen.error().message);
+    return chosen ? std::pair{chosen->max_batch_tokens, chosen->max_logit_rows} : std::pair{0, 0};
+  };
+  CHECK(rows(kLimits) == std::pair(4 * 32, 4 * 8));
+  CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .guess_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));   // guesses come on top
+  // What four times so many rows take is too much, and twice as many are not.
+  const auto bytes = [&](int n) {
+    ModelLimits limits = kLimits;
+    limits.max_batch_tokens = n;
+    return Model::plan(*model.file, *cpu, limits)->activation_bytes;
+  };
+  const int many = static_cast<int>(kHeadroomBytes / 2 * 1'000 / (bytes(2'000) - bytes(1'000)));
+  REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes && 4 * many < 65'536);
+  CHECK(rows({.max_batch_tokens = many, .max_logit_rows = 8}) == std::pair(2 * many, 2 * 8));
+  // Nothing that was asked for is cut to the most that headroom goes to.
+  CHECK(rows({.max_batch_tokens = 65'536, .max_logit_rows = 5'000}) == std::pair(65'536, 5'000));
+  CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 3'000}) == std::pair(4 * 32, 4'096));
+}
+
+// A file may lack the layer that guesses, or have a part of it only: then it guesses nothing, and runs.
+TEST(a_layer_that_guesses_is_used_where_it_is_whole) {
+  const std::string path = check::vectors_path("models/qwen35.f16.gguf");
+  if (path.empty()) return check::skip("the golden vectors are not here");
+  const auto cpu = processor();
+  const auto plain = GgufFile::open(path);
+  REQUIRE(plain.ok() && cpu);
+  ModelLimits wanted = kLimits;
+  wanted.guess_layer = true;
+  const auto guesses = [&](const GgufFile& file) {
+    const auto limits = choose_limits(file, *cpu, wanted, 0, 0);
+    return limits ? std::string(limits->guess_layer ? "guesses" : "does not") : limits.error().message;
+  };
+  CHECK_EQ(guesses(**plain), "does not");
+  LooseModel loose(**plain);
+  const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+  const Bytes whole = loose.build();
+  loose.tensors.erase(block + "ffn_down.weight");
+  const Bytes part = loose.build();
+  const auto file = GgufFile::parse(whole), broken = GgufFile::parse(part);
+  REQUIRE(file.ok() && broken.ok());
+  CHECK_EQ(guesses(**file), "guesses");
+  CHECK_EQ(guesses(**broken), "does not");
+}
+
+TEST(what_a_file_lacks_is_named_before_any_memory_is_taken) {
+  const auto cpu = processor();
+  TinyModel no_length, no_tensor;
+  no_length.keys.erase("llama.context_length");
+  no_tensor.tensors.erase("blk.1.attn_k.weight");
+  for (const auto& [model, name] : {std::pair{&no_length, "context_length"}, {&no_tensor, "attn_k"}}) {
+    const ParsedModel parsed(*model);
+    REQUIRE(parsed.file && cpu);
+    const auto limits = choose_limits(*parsed.file, *cpu, kLimits, 0, 0);
+    REQUIRE(!limits.ok());
+    CHECK(limits.error().message.find(name) != std::string::npos);
+  }
+}
+
+TEST(a_containers_limit_counts_where_it_is_less_than_the_machine_has) {
+  const auto within = [](uint64_t bytes, const std::string& limit) {
+    std::istringstream file(limit);
+    return within_group(bytes, file);
+  };
+  CHECK_EQ(within(8 * kMiB, "2097152\n"), 2 * kMiB);
+  CHECK_EQ(within(8 * kMiB, "16777216\n"), 8 * kMiB);
+  CHECK_EQ(within(0, "16777216\n"), 16 * kMiB);
+  for (const char* none : {"max\n", "", "0\n"}) CHECK_EQ(within(8 * kMiB, none), 8 * kMiB);
 }
 
 TEST(physical_memory_is_known) { CHECK(physical_memory() > kMiB); }

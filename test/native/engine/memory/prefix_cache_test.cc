@@ -278,6 +278,42 @@ TEST(prefix_cache_names_pages_that_hold_nothing) {
   CHECK(cache.consistent());
 }
 
+// What an idle engine looks for: a page that no sequence has is lost to all, and one that two have may be another's.
+TEST(a_page_that_is_held_by_nobody_or_once_too_often_is_found) {
+  for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 1, .window = 16}, KvLayout{.full = 0, .windowed = 1, .window = 16}}) {
+    PrefixCache cache(6, 1, ~uint64_t{0}, layout, 6);
+    PageTable pages(4, 1), windows(4, 1), other(4, 1);
+    const PageTable* const all[] = {&pages, &other};
+    const PageTable* const all_windows[] = {&windows};
+    const auto consistent = [&] { return cache.consistent(all, all_windows); };
+    CHECK(consistent());
+    const PageId page = cache.allocate();
+    CHECK(!consistent());
+    pages.push_back(page, cache.pool());
+    CHECK(consistent());
+    const PageId window = cache.allocate_window();
+    CHECK(!consistent());
+    windows.push_back(window, cache.pool());
+    CHECK(consistent());
+    other.push_back(page, cache.pool());
+    CHECK(!consistent());
+    cache.share(page);
+    CHECK(consistent());
+    windows.set(0, kNoPage, cache.pool());
+    CHECK(!consistent());
+  }
+}
+
+// Names cost memory, too: so many as there are windows for, up to a million, and always those of one context.
+TEST(prefix_cache_has_as_many_names_as_windows_can_use) {
+  const KvLayout windows{.full = 0, .windowed = 2, .window = 33};
+  CHECK_EQ(PrefixCache::names_for({}, 1000, 4096), 0);
+  CHECK_EQ(PrefixCache::names_for(windows, 1000, 32), 2 * (1000 / 4 + 1));
+  CHECK_EQ(PrefixCache::names_for(windows, 1000, 4096), 256 * (1000 / 6 + 1));
+  CHECK_EQ(PrefixCache::names_for(windows, 1'000'000, 4096), 1 << 20);
+  CHECK_EQ(PrefixCache::names_for(windows, 1'000'000, 1 << 25), 1 << 21);
+}
+
 TEST(prefix_cache_random) { random_sequences(~uint64_t{0}); }
 TEST(prefix_cache_random_with_collisions) { random_sequences(1); }
 
