@@ -20,10 +20,13 @@ const words = process.argv.slice(2);
 const kinds = Object.keys(kKinds).filter((kind) => words.includes(kind));
 const tests = words.filter((word) => !(word in kKinds));
 
-// What of a log counts. Node, V8, LMDB and libvips are not built so: ThreadSanitizer does not see how they keep their threads apart, and
-// reports that name nothing of ours are theirs, as are those of pixels that libvips' threads have written before we are given them.
+// What of a log counts. Node, V8, LMDB and libvips are not built so: ThreadSanitizer does not see how they keep their threads apart, and what
+// they do themselves, be it called from here, is theirs; so are pixels that libvips' threads have written before we are given them.
 // AddressSanitizer sees of them what is allocated and copied, and is right about it.
-const isOurs = (report) => /ERROR:|FATAL:|CHECK failed/.test(report) || (report.includes('(monolith.node+') && !report.includes('(libvips-'));
+const kRuntime = /^lib(tsan|stdc\+\+|c|pthread)\.so/;
+const isOurAccess = (stack) => [...stack.matchAll(/^ +#\d+ .*\(([^()+]+)\+0x/gm)].map(([, module]) => module).find((module) => !kRuntime.test(module)) === 'monolith.node';
+const isOurs = (report) => /ERROR:|FATAL:|CHECK failed/.test(report)
+  || (!report.includes('(libvips-') && report.split('\n\n').some((part) => !/^ +(Thread|Location)/.test(part) && isOurAccess(part)));
 const reportsIn = (kind, log) => kind === 'address' ? [log] : log.split(/^={18}$/m).filter(isOurs);
 
 // Compiling takes most of the time of such a run: standard headers once, and little optimized.
