@@ -31,7 +31,7 @@ export function createRoute(deps: ResponsesDeps): Route {
         if (run !== null) answerBackground(exchange, run, created.stream, dialect);
         return;
       }
-      const start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => startTurn(deps, caller, model, created, { ...options, dialect, errorEvents: true });
+      const start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => startTurn(deps, caller, model, created, { ...options, dialect, errorEvents: true, hold: (bytes) => exchange.hold(bytes) });
       await (created.stream ? streamed(exchange, start) : whole(exchange, start));
     },
   };

@@ -37,11 +37,16 @@ export interface TurnOptions {
   dialect: EventDialect;
   /** A failure gets an `error` event before response.failed: true for event streams, false on a WebSocket. */
   errorEvents: boolean;
+  /** So much more is kept for the answer. Throws ApiError 503, 422. */
+  hold?: (bytes: number) => void;
   /** Storing it, instead of the store's own. Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
   /** Bytes of the answer have left, so that a failure before the first event must travel as events too. */
   sent?: () => boolean;
 }
+
+/** What a log-probability takes as part of an item, about. */
+const LOGPROB_BYTES = 200;
 
 /** How a turn ended. */
 export interface TurnEnd {
@@ -163,6 +168,7 @@ export class Turn implements RunSink {
       this.#guard?.finished(event);
     } else if (event.type === 'text') {
       this.#guard?.text(event);
+      for (const { top } of event.logprobs ?? []) this.options.hold?.((1 + top.length) * LOGPROB_BYTES);
     }
     // With nothing to generate the engine's end says no more than that the prompt is done.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
