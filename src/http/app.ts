@@ -95,6 +95,7 @@ export class HttpServer {
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
       loopTime: this.loopTime,
+      turns: this.turns,
       answers: new AnswerBudget(shareOf(config.http.max_answering_bytes), config.http.max_body_bytes),
       answerTimeoutMs: options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS,
       trustProxy: config.http.trust_proxy,

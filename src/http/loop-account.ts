@@ -9,6 +9,8 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 
 /** Bytes from which the work on a request is charged. */
 export const CHARGED_BYTES = 16_384;
+/** What takes less is the ordinary price of a request too. */
+const LONG_MS = 1;
 
 /** What of one request has taken the thread's time. */
 export class LoopClock {
@@ -84,16 +86,16 @@ export class LoopAccount {
     }
   }
 
-  /** Makes an answer, on the account if it is large: that is known afterwards. */
-  made(work: () => string): string {
+  /** Makes an answer, on the account if it takes long: how large it is shows in that. */
+  measured<T>(work: () => T): T {
     const began = performance.now();
-    const text = work();
-    if (this.#counts(text.length) && !this.noted.loop.runs) {
-      const ms = performance.now() - began;
+    const made = work();
+    const ms = performance.now() - began;
+    if (ms >= LONG_MS && this.organizationId !== '' && !this.noted.loop.runs) {
       this.noted.loop.add(ms);
       this.time.charge(this.organizationId, ms);
     }
-    return text;
+    return made;
   }
 
   #counts(bytes: number): boolean {

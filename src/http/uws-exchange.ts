@@ -18,6 +18,7 @@ import type { Identity } from '../identity/identity.js';
 import { JsonText } from './json-text.js';
 import { sendLarge } from './large-answer.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
+import type { ParseTurns } from './parse-turns.js';
 import { wireShape } from './shape.js';
 
 export interface ExchangeHost {
@@ -26,6 +27,8 @@ export interface ExchangeHost {
   /** Headers every answer carries: version, and CORS unless only this server's pages may read it. */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
   loopTime: LoopTime;
+  /** Of large reading. */
+  turns: ParseTurns;
   answers: AnswerBudget;
   /** Longest time a large answer may take to be read. */
   answerTimeoutMs: number;
@@ -150,6 +153,19 @@ export class UwsExchange implements Exchange {
     return new LoopAccount(this.host.loopTime, this.organizationId, this);
   }
 
+  inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.host.turns.take(this.organizationId, bytes, () => {
+        if (this.aborted) return;
+        try {
+          resolve(this.account.run(bytes, work));
+        } catch (error) {
+          reject(error as Error);
+        }
+      });
+    });
+  }
+
   hold(bytes: number): void {
     if (!this.open || bytes <= 0) return;
     const refusal = (this.held ??= this.host.answers.open(this.organizationId)).add(bytes);
@@ -170,7 +186,7 @@ export class UwsExchange implements Exchange {
     if (this.path.startsWith('/v1/') && this.shape === 'chat') {   // the messages format has no such header
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
-    this.whole(status, JSON_TYPE, body instanceof JsonText ? body.pieces() : this.account.made(() => JSON.stringify(body)), null);
+    this.whole(status, JSON_TYPE, body instanceof JsonText ? body.pieces() : this.account.measured(() => JSON.stringify(body)), null);
   }
 
   text(status: number, contentType: string, body: string | Uint8Array): void {
@@ -253,7 +269,7 @@ export class UwsExchange implements Exchange {
   }
 
   private whole(status: number, contentType: string, answer: string | Uint8Array | readonly Uint8Array[], error: ApiError | null): void {
-    const pieces = typeof answer === 'string' ? (answer.length < LARGE_ANSWER_BYTES ? [] : [Buffer.from(answer)]) : answer instanceof Uint8Array ? [answer] : answer;
+    const pieces = typeof answer === 'string' ? (answer.length < LARGE_ANSWER_BYTES ? [] : [this.account.measured(() => Buffer.from(answer))]) : answer instanceof Uint8Array ? [answer] : answer;
     const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
     if (bytes >= LARGE_ANSWER_BYTES && this.method !== 'HEAD' && !this.closes) {
       this.large(status, contentType, pieces, answer instanceof Uint8Array ? 0 : bytes, error);

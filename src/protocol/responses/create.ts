@@ -11,7 +11,7 @@ import { headerList, nameIgnored } from '../ignored.js';
 import { answerBackground, type BackgroundRun } from './background.js';
 import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
-import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
+import { NOTHING_BEFORE, findChainInTurn, modelOf, readContent } from './input-chain.js';
 import { createAhead, parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 import { startTurn, type Turn, type TurnOptions } from './turn.js';
@@ -61,9 +61,9 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ dialect:
   const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, parsed.previousId);
+  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work),
+    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
   });
   nameLeftOut(created, (name, value) => exchange.setHeader(name, value));

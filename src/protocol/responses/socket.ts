@@ -190,9 +190,9 @@ class Session implements SocketListener {
     const { deps, socket } = this;
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
-    const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId);
+    const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId, (size, work) => current.turn.read(size, work));
     return readContent(parsed, continued, {
-      organizationId, responses: deps.responses, charged: (work) => current.turn.charged(current.bytes, work),
+      organizationId, responses: deps.responses, charged: (work, size) => current.turn.charged(current.bytes + size, work),
       findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
     });
   }

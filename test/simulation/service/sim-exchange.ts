@@ -37,6 +37,7 @@ export class SimExchange implements Exchange {
   actAs(identity: Identity): void { this.identity = identity; }
   header(): string { return ''; }
   charged<T>(_bytes: number, work: () => T): T { return work(); }
+  inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> { return work(); }
   hold(): void {}
   setHeader(): void {}
   annotate(): void {}
