@@ -39,7 +39,7 @@ export class HeldAnswer {
     if (this.#bytes + bytes > this.share) {
       return apiError('unsupported_value', `The answer would have more than the ${this.share} bytes that one may have. Ask for less at once: fewer prompts, choices, log-probabilities or items.`);
     }
-    return apiError('capacity_exhausted', 'Too many large answers are being made and read at the moment. Send the request again shortly.', null, { retryAfterMs: 1000 });
+    return apiError('capacity_exhausted', 'Too much of large answers, and of requests that are to be stored with theirs, is held at the moment. Send the request again shortly.', null, { retryAfterMs: 1000 });
   }
 
   /** As many in all, for who has counted about. */

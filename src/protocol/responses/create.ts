@@ -4,6 +4,7 @@
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
+import { LARGE_ANSWER_BYTES } from '../../http/answer-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
@@ -46,9 +47,20 @@ async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | n
     const run = await deps.background.start(deps, caller, model, created, dialect);
     return run === null ? null : { run, stream, dialect };
   }
+  if (created.store && exchange.bodyBytes >= LARGE_ANSWER_BYTES) holdInput(exchange, created);
   const out: Out | null = stream ? { stream: null } : null;
   const turn = await startTurn(deps, caller, model, created, { dialect, errorEvents: true, hold: (bytes) => exchange.hold(bytes), ...into(out) });
   return turn === null ? null : { turn, out };
+}
+
+/** What a response is to be stored with is kept until its end. Throws ApiError 503. */
+function holdInput(exchange: Exchange, { release }: Pick<CreateGeneration, 'release'>): void {
+  try {
+    exchange.hold(exchange.bodyBytes);
+  } catch (error) {
+    release();
+    throw error;
+  }
 }
 
 function into(out: Out | null): Pick<TurnOptions, 'take' | 'sent'> {

@@ -91,7 +91,7 @@ export class Turn implements RunSink {
   readonly done: Promise<TurnEnd>;
   readonly #machine: ResponseMachine;
   readonly #run: GenerationRun;
-  readonly #input: StoredItem[];
+  #input: StoredItem[];
   readonly #guard: FormatGuard | null;
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
@@ -137,6 +137,11 @@ export class Turn implements RunSink {
       input: this.#input,
       output: resource.output.map((item) => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
     };
+  }
+
+  /** It is in storage, and no later save has it: of a response that exists it stays as it was. */
+  forgetInput(): void {
+    this.#input = [];
   }
 
   /** See GenerationRun. */
