@@ -26,7 +26,7 @@ export class LoopTime {
     const waitMs = this.#missing(organizationId, this.now()) - BURST_MS;
     if (waitMs < 0) return;
     throw apiError('rpm_limit_exceeded',
-      `Reading and checking this organization's large requests takes too much of the server's time; the limit is ${this.msPerSecond} ms per second.`,
+      `Reading and checking this organization's large requests and stored conversations takes too much of the server's time; the limit is ${this.msPerSecond} ms per second.`,
       null, { retryAfterMs: Math.max(1, waitMs) });
   }
 

@@ -46,6 +46,7 @@ export const settings = {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
     max_header_bytes: setting(kind.bytes(4096, 1_048_576), 16_384, 'Most bytes of a request line and its headers together; above it 400.'),
     max_reading_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of bodies being read and decompressed that are held at once, half of it for one organization; above it 503. Two whole bodies always fit.'),
+    max_answering_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of large answers (64 KiB and more) that are held at once, while they are made and until they have been read, half of it for one organization; above it 503.'),
     keepalive_ms: setting(kind.integer(100, 3_600_000), 15_000, 'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.'),
     cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
     threads: setting(kind.integer(1, 64), 1, 'Threads that answer requests. Above 1 each is a worker beside the one that accepts connections; engine, limits and database are shared.', { main: true }),

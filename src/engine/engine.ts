@@ -5,12 +5,16 @@ import type {
   CompiledGrammar, GrammarOptions, ModelInfo, NativeChannel, NativeEngine, NativeImage, NativeStats, NativeTunables, OpFigures, PlannedImage, SubmitOptions,
   TokenizeOptions,
 } from './addon-types.js';
+import { EventBacklog } from './event-backlog.js';
 import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
 import { threadCount } from '../shared/thread-count.js';
 
 /** A text this short is tokenized on the event loop: about 0.1 ms, less than a trip to another thread and back. */
 const kSyncTextLength = 4_096;
+
+/** So many of a prompt's log-probabilities are told at once: about a millisecond. */
+const kPromptRows = 16;
 
 export interface Generation {
   readonly id: number;
@@ -26,12 +30,18 @@ export interface Generation {
 interface Listener {
   onEvent: (event: EngineEvent) => void;
   choicesLeft: number;
+  /** What is told later, in the order it came; null: nothing waits. */
+  late: EngineEvent[] | null;
+  /** It has been told the last, or wants no more. */
+  over: boolean;
 }
 
 export class Engine {
   readonly #native: NativeEngine;
   readonly #channel: NativeChannel;
   readonly #listeners = new Map<number, Listener>();
+  readonly #late = new Set<Listener>();          // those whose end waits to be told
+  readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
   /** Told after each step's events, and what their takers left to a microtask, how long ago the engine had them. */
@@ -47,7 +57,7 @@ export class Engine {
   get plan(): NativeEngine['plan'] { return this.#native.plan; }
   get fileHash(): string { return this.#native.fileHash; }
   /** Requests of this thread that have not ended. */
-  get active(): number { return this.#listeners.size; }
+  get active(): number { return this.#listeners.size + this.#late.size; }
   /** Prompt plus completion a sequence may have, in tokens. */
   get maxContext(): number { return this.#native.maxContext; }
 
@@ -65,15 +75,17 @@ export class Engine {
    */
   generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Generation {
     const id = this.#channel.submit(options);
-    const listener: Listener = { onEvent, choicesLeft: options.n };
+    const listener: Listener = { onEvent, choicesLeft: options.n, late: null, over: false };
     this.#listeners.set(id, listener);
     return {
       id,
       cancel: () => {
+        if (listener.over) return;
         // The engine may give an ended request's number to a later one.
-        if (this.#listeners.get(id) !== listener) return;
-        this.#forget(id, listener);
-        this.#channel.cancel(id);
+        const runs = this.#listeners.get(id) === listener;
+        if (runs) this.#listeners.delete(id);
+        this.#forget(listener);
+        if (runs) this.#channel.cancel(id);
       },
       finish: (choice) => {
         if (this.#listeners.get(id) === listener) this.#channel.finish(id, choice);
@@ -105,6 +117,7 @@ export class Engine {
   /** Cancels this thread's requests without an event and lets go of the engine, which stops with its last holder. */
   close(): Promise<void> {
     if (this.#closed === null) {
+      for (const listener of [...this.#listeners.values(), ...this.#late]) this.#forget(listener);
       this.#listeners.clear();
       this.#channel.close();
       this.#closed = this.#native.close();
@@ -124,7 +137,8 @@ export class Engine {
       for (const [id, listener] of listeners) {
         this.#listeners.delete(id);
         this.#channel.cancel(id);
-        this.#call(listener, { type: 'failed', code: 'engine_error', message });
+        listener.late = null;
+        this.#tell(listener, { type: 'failed', code: 'engine_error', message });
       }
     }
     if (this.onDelivered !== null) queueMicrotask(() => this.onDelivered?.(ageMs + performance.now() - began));
@@ -134,15 +148,49 @@ export class Engine {
     const listener = this.#listeners.get(id);
     if (listener === undefined) return;   // cancelled since
     if (event.type === 'started') this.#pace.started();
-    if (event.type !== 'failed' && (event.type !== 'finished' || --listener.choicesLeft > 0)) return this.#call(listener, event);
+    if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) {
+      this.#listeners.delete(id);
+      if (listener.late !== null) this.#late.add(listener);
+    }
+    if (listener.late !== null) {
+      listener.late.push(event);
+    } else if (event.type === 'prompt' && event.logprobs.length > kPromptRows) {
+      listener.late = [event];
+      this.#backlog.add(() => this.#tellLate(listener));
+    } else {
+      this.#tell(listener, event);
+    }
+  }
+
+  /** Some of what waits. False: nothing does any more. */
+  #tellLate(listener: Listener): boolean {
+    const [event] = listener.late ?? [];
+    if (event === undefined) return false;
+    if (event.type === 'prompt' && event.logprobs.length > kPromptRows) {
+      const logprobs = event.logprobs.splice(0, kPromptRows);
+      const { first } = event;
+      event.first += logprobs.length;
+      this.#tell(listener, { type: 'prompt', first, logprobs });
+    } else {
+      listener.late?.shift();
+      if (listener.late?.length === 0) listener.late = null;
+      this.#tell(listener, event);
+    }
+    return listener.late !== null;
+  }
+
+  #tell(listener: Listener, event: EngineEvent): void {
+    if (event.type !== 'failed' && (event.type !== 'finished' || listener.choicesLeft > 0 || listener.late !== null)) return this.#call(listener, event);
     const { onEvent } = listener;
-    this.#forget(id, listener);
+    this.#forget(listener);
     this.#call({ onEvent }, event);
   }
 
   /** It is emptied as well: tables that the map has outgrown still point to it, and through it to all of its request (see Roster). */
-  #forget(id: number, listener: Listener): void {
-    this.#listeners.delete(id);
+  #forget(listener: Listener): void {
+    this.#late.delete(listener);
+    listener.over = true;
+    listener.late = null;
     listener.onEvent = () => undefined;
   }
 

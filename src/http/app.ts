@@ -18,6 +18,7 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
 import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../version.js';
+import { AnswerBudget } from './answer-budget.js';
 import { identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
@@ -53,6 +54,8 @@ export interface HttpOptions {
   finished?: (record: RequestRecord) => void;
   /** Longest time a body may take to arrive. */
   bodyTimeoutMs?: number;
+  /** Longest time a large answer may take to be read. */
+  answerTimeoutMs?: number;
   /** Longest pause in a body that comes in chunks. */
   chunkSilenceMs?: number;
   /** Time between two pings of a WebSocket; two unanswered end it. */
@@ -60,6 +63,7 @@ export interface HttpOptions {
 }
 
 const BODY_TIMEOUT_MS = 300_000;
+const ANSWER_TIMEOUT_MS = 300_000;
 /** Of the loop at once, for what of a large request can be done in slices. */
 const SLICE_MS = 5;
 
@@ -91,6 +95,9 @@ export class HttpServer {
       streamBufferBytes: config.http.stream_buffer_bytes,
       commonHeaders: commonHeaders(config.http.cors_origins),
       loopTime: this.loopTime,
+      turns: this.turns,
+      answers: new AnswerBudget(shareOf(config.http.max_answering_bytes), config.http.max_body_bytes),
+      answerTimeoutMs: options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS,
       trustProxy: config.http.trust_proxy,
       finished: (record) => {
         this.live--;

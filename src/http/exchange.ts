@@ -24,11 +24,18 @@ export interface Exchange {
   readonly aborted: boolean;
   /** Does work on so many bytes or characters on the account of the organization (limits.loop_ms), which it may overdraw. */
   charged<T>(bytes: number, work: () => T): T;
+  /**
+   * Reads so many bytes or characters of what is stored when it is their turn, which large ones wait for, organizations in turns; on the account of
+   * the organization. Rejects with ApiError 429 if that is used up; never settles if the client goes first.
+   */
+  inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T>;
+  /** So many bytes more are kept for a whole answer in the making, until it has been read. Throws ApiError 503, and 422 if no answer may have so many. */
+  hold(bytes: number): void;
   /** Called once if the client goes away before the answer is complete; at once if it already has. */
   onAborted(callback: () => void): void;
   /** Headers of the answer; before json()/sse(). A second value for a name replaces the first. */
   setHeader(name: string, value: string): void;
-  /** The whole answer. Allowed after sse() as long as nothing of the stream has left. */
+  /** The whole answer; a JsonText is sent as it is. Allowed after sse() as long as nothing of the stream has left. */
   json(status: number, body: unknown): void;
   /** The whole answer, not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;

@@ -1,4 +1,4 @@
-// Large bodies are parsed one after the other, those of one organization in the order they came, organizations in turns. What is
+// Large bodies are parsed, and large stored conversations read, one after the other, those of one organization in the order they came, organizations in turns. What is
 // made of one may go on for some slices before the next begins: no two are held as objects at once. After each slice the loop
 // has as long for everybody else. Event-loop thread only.
 
@@ -36,11 +36,15 @@ export class ParseTurns {
       this.#rest = undefined;   // should it throw
       this.#rest = turn?.() ?? undefined;
     } finally {
-      const tookMs = performance.now() - began;
-      if (this.#rest === undefined && this.#lines.size === 0) this.#busy = false;
-      else if (tookMs < 1) setImmediate(() => this.#next());
-      else setTimeout(() => this.#next(), tookMs);
+      setImmediate(() => this.#goOn(began));   // behind what came of it at once, such as an answer being made: that counts too
     }
+  }
+
+  #goOn(began: number): void {
+    const tookMs = performance.now() - began;
+    if (this.#rest === undefined && this.#lines.size === 0) this.#busy = false;
+    else if (tookMs < 1) this.#next();
+    else setTimeout(() => this.#next(), tookMs);
   }
 
   #first(): Turn | undefined {

@@ -26,6 +26,11 @@ export class ReadingBudget {
     return this.#taken;
   }
 
+  /** Bytes that one organization may hold. */
+  get share(): number {
+    return this.#share;
+  }
+
   /** Organizations something is remembered of. */
   get organizations(): number {
     return this.#perOrganization.size;

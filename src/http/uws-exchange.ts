@@ -11,10 +11,14 @@ import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
+import { LARGE_ANSWER_BYTES, type AnswerBudget, type HeldAnswer } from './answer-budget.js';
 import { SseStream } from './event-stream.js';
 import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../identity/identity.js';
+import { JsonText } from './json-text.js';
+import { sendLarge } from './large-answer.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
+import type { ParseTurns } from './parse-turns.js';
 import { wireShape } from './shape.js';
 
 export interface ExchangeHost {
@@ -23,6 +27,11 @@ export interface ExchangeHost {
   /** Headers every answer carries: version, and CORS unless only this server's pages may read it. */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
   loopTime: LoopTime;
+  /** Of large reading. */
+  turns: ParseTurns;
+  answers: AnswerBudget;
+  /** Longest time a large answer may take to be read. */
+  answerTimeoutMs: number;
   /** X-Forwarded-For tells the client's address. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
@@ -35,6 +44,8 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
   404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
   500: '500 Internal Server Error', 503: '503 Service Unavailable',
 };
+
+const JSON_TYPE = 'application/json; charset=utf-8';
 
 const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
@@ -70,6 +81,8 @@ export class UwsExchange implements Exchange {
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true;           // the response object may be used
+  private held: HeldAnswer | null = null;
+  private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null = null;   // a large answer, not all of it taken yet
 
   constructor(private readonly res: HttpResponse, req: HttpRequest, private readonly host: ExchangeHost) {
     this.method = req.getMethod().toUpperCase();
@@ -140,6 +153,25 @@ export class UwsExchange implements Exchange {
     return new LoopAccount(this.host.loopTime, this.organizationId, this);
   }
 
+  inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.host.turns.take(this.organizationId, bytes, () => {
+        if (this.aborted) return;
+        try {
+          resolve(this.account.run(bytes, work));
+        } catch (error) {
+          reject(error as Error);
+        }
+      });
+    });
+  }
+
+  hold(bytes: number): void {
+    if (!this.open || bytes <= 0) return;
+    const refusal = (this.held ??= this.host.answers.open(this.organizationId)).add(bytes);
+    if (refusal !== null) throw refusal;
+  }
+
   onAborted(callback: () => void): void {
     if (this.aborted) callback();
     else this.abortCallbacks.push(callback);
@@ -154,7 +186,7 @@ export class UwsExchange implements Exchange {
     if (this.path.startsWith('/v1/') && this.shape === 'chat') {   // the messages format has no such header
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
-    this.whole(status, 'application/json; charset=utf-8', JSON.stringify(body), null);
+    this.whole(status, JSON_TYPE, body instanceof JsonText ? body.pieces() : this.account.measured(() => JSON.stringify(body)), null);
   }
 
   text(status: number, contentType: string, body: string | Uint8Array): void {
@@ -229,14 +261,21 @@ export class UwsExchange implements Exchange {
       return;
     }
     for (const [name, value] of errorHeaders(error, this.shape)) this.setHeader(name, value);
-    this.whole(error.status, 'application/json; charset=utf-8', JSON.stringify(body), error);
+    this.whole(error.status, JSON_TYPE, JSON.stringify(body), error);
   }
 
   annotate(fields: Record<string, string | number | boolean | null>): void {
     Object.assign(this.fields, fields);
   }
 
-  private whole(status: number, contentType: string, body: string | Uint8Array, error: ApiError | null): void {
+  private whole(status: number, contentType: string, answer: string | Uint8Array | readonly Uint8Array[], error: ApiError | null): void {
+    const pieces = typeof answer === 'string' ? (answer.length < LARGE_ANSWER_BYTES ? [] : [this.account.measured(() => Buffer.from(answer))]) : answer instanceof Uint8Array ? [answer] : answer;
+    const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    if (bytes >= LARGE_ANSWER_BYTES && this.method !== 'HEAD' && !this.closes) {
+      this.large(status, contentType, pieces, answer instanceof Uint8Array ? 0 : bytes, error);
+      return;
+    }
+    const body = typeof answer === 'string' || answer instanceof Uint8Array ? answer : Buffer.concat(pieces);
     this.open = false;
     this.stream?.close();
     const length = (): number => (typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength);
@@ -254,6 +293,24 @@ export class UwsExchange implements Exchange {
     this.finish(status, error);
   }
 
+  /** `own`: bytes of it that are nobody else's too. */
+  private large(status: number, contentType: string, pieces: readonly Uint8Array[], own: number, error: ApiError | null): void {
+    const refusal = own === 0 ? null : (this.held ??= this.host.answers.open(this.organizationId)).settle(own);
+    if (refusal !== null) {
+      this.fail(refusal);
+      return;
+    }
+    this.open = false;
+    this.stream?.close();
+    const timer = setTimeout(() => { if (this.sending !== null) this.res.close(); }, this.host.answerTimeoutMs);   // which aborts
+    timer.unref();
+    this.sending = { status, error, timer };
+    this.res.cork(() => {
+      this.writeHead(status, contentType);
+      sendLarge(this.res, pieces, () => this.finish(status, error));
+    });
+  }
+
   private writeHead(status: number, contentType?: string): void {
     this.res.writeStatus(STATUS_LINES[status] ?? String(status));
     if (contentType !== undefined) this.res.writeHeader('Content-Type', contentType);
@@ -265,7 +322,8 @@ export class UwsExchange implements Exchange {
   }
 
   private abort(): void {
-    const unanswered = this.open;
+    const unanswered = this.open || this.sending !== null;
+    const { sending } = this;
     this.open = false;
     this.aborted = true;
     const started = this.stream?.started === true;
@@ -277,11 +335,14 @@ export class UwsExchange implements Exchange {
         this.host.unexpected(error, this.requestId);
       }
     }
-    if (unanswered) this.finish(started ? 200 : 0, this.stream?.error ?? null);
+    if (unanswered) this.finish(sending?.status ?? (started ? 200 : 0), sending?.error ?? this.stream?.error ?? null);
   }
 
   private finish(status: number, failure: ApiError | null): void {
     this.abortCallbacks.length = 0;
+    clearTimeout(this.sending?.timer);
+    this.sending = null;
+    this.held?.release();
     this.host.finished(finished({
       requestId: this.requestId,
       clientRequestId: this.header('x-client-request-id').slice(0, 128) || null,

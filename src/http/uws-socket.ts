@@ -60,6 +60,7 @@ export class UwsSocket implements ServerSocket {
   private queue: string[] = [];
   private queueBytes = 0;                        // counted only while the socket is full
   private full = false;
+  private leftBytes = 0;                         // of the message that filled the socket, at most
   private scheduled = false;
   private dropping = false;
   private unanswered = 0;
@@ -108,6 +109,11 @@ export class UwsSocket implements ServerSocket {
     this.unanswered = 0;
   }
 
+  /** The library has answered a ping by itself, however much of such answers waits already. */
+  pinged(): void {
+    if (this.open && (this.library?.getBufferedAmount() ?? 0) > this.leftBytes + this.host.bufferBytes) this.drop();
+  }
+
   drain(): void {
     if (this.open) this.guard(() => this.listener?.drain());
   }
@@ -154,6 +160,7 @@ export class UwsSocket implements ServerSocket {
   drained(): void {
     if (!this.full || !this.open || (this.library?.getBufferedAmount() ?? 0) > 0) return;
     this.full = false;
+    this.leftBytes = 0;
     this.queueBytes = 0;
     this.flush();
   }
@@ -173,7 +180,9 @@ export class UwsSocket implements ServerSocket {
       }
       this.queue.splice(0, sent);
     });
-    if (this.full) for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
+    if (!this.full) return;
+    this.leftBytes = library.getBufferedAmount();
+    for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
   /** Not at once: whoever sends is in the middle of something, and is told by closed(). */

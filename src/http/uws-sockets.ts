@@ -76,6 +76,7 @@ export class UwsSockets {
         open: (library) => library.getUserData().socket.opened(library, (socket) => route.open(socket)),
         message: (library, bytes, binary) => library.getUserData().socket.received(new Uint8Array(bytes), binary),
         drain: (library) => library.getUserData().socket.drained(),
+        ping: (library) => library.getUserData().socket.pinged(),
         pong: (library) => library.getUserData().socket.ponged(),
         close: (library) => library.getUserData().socket.closed(),
       });

@@ -45,8 +45,8 @@ export interface AdmittedGeneration {
   readonly asked: string;
   readonly provider: Provider;
   readonly fingerprint: string;
-  /** As asked for, images loaded. */
-  readonly request: GenerationRequest;
+  /** As asked for, images loaded; its messages until the run has begun, see GenerationRun.start(). */
+  request: GenerationRequest;
   readonly prepared: PreparedGeneration;
   readonly reservation: Reservation;
   readonly generations: RunningGenerations;

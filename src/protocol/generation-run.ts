@@ -52,6 +52,8 @@ export class GenerationRun {
       this.#end({ status: 'refused', error: toApiError(error) });
       throw error;
     }
+    // A conversation of any length may have become a prompt of a few thousand tokens: nothing of it lives on meanwhile.
+    this.admitted.request = { ...this.admitted.request, messages: [], raw: undefined };
     this.#leave = this.admitted.generations.add(this.admitted.caller.identity.organizationId, this);
   }
 

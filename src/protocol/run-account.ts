@@ -6,7 +6,7 @@ import type { Message } from '../generation/types.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import type { AdmittedGeneration } from './admit.js';
 import { setHeaders } from './caller.js';
-import { runEntry, type RunEnd } from './run-entry.js';
+import { parametersOf, runEntry, type RequestParameters, type RunEnd } from './run-entry.js';
 import { RunTally, type RunEvent } from './run-tally.js';
 import { RunText } from './run-text.js';
 import { RunTrace } from './run-trace.js';
@@ -14,6 +14,7 @@ import { RunTrace } from './run-trace.js';
 export class RunAccount {
   readonly tally: RunTally;
   readonly #images: number;
+  readonly #parameters: RequestParameters;
   readonly #text: RunText | null;
   readonly #trace: RunTrace | null;
   #closed = false;
@@ -22,7 +23,8 @@ export class RunAccount {
   constructor(private readonly admitted: Omit<AdmittedGeneration, 'run'>, private readonly stream: boolean) {
     this.tally = new RunTally(admitted.prepared, admitted.meter, admitted.caller.receivedAt);
     this.#images = countImages(admitted.request.messages);
-    this.#text = admitted.caller.identity.keepsText === true ? new RunText(admitted.requests.textCharacters) : null;
+    this.#parameters = parametersOf(admitted.request);
+    this.#text = admitted.caller.identity.keepsText === true ? new RunText(admitted.requests.textCharacters, admitted.request.messages) : null;
     this.#trace = RunTrace.of(admitted);
   }
 
@@ -63,7 +65,7 @@ export class RunAccount {
     if (end.status === 'completed' || end.status === 'cancelled' || (end.status === 'failed' && this.tally.completionTokens > 0)) this.#settle(end);
     else this.#refund(end);
     const { admitted, tally, stream } = this;
-    admitted.requests.add(runEntry({ admitted, tally, end, stream, images: this.#images, text: this.#text?.with(admitted.request.messages) ?? null }));
+    admitted.requests.add(runEntry({ admitted, tally, end, stream, images: this.#images, parameters: this.#parameters, text: this.#text?.text ?? null }));
     if (end.status !== 'failed' && end.status !== 'refused') return;
     // The limits that are left now, if headers can still be sent.
     const { caller, reservation } = this.admitted;

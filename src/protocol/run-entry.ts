@@ -14,9 +14,11 @@ export type RunEnd =
   | { status: 'refused'; error: ApiError }         // the provider did not take it
   | { status: 'abandoned' };                       // it never began: whoever was to answer has failed
 
-export interface EndedRun { admitted: Omit<AdmittedGeneration, 'run'>; tally: RunTally; end: RunEnd; stream: boolean; images: number; text: RequestText | null }
+export type RequestParameters = Record<string, string | number | boolean>;
 
-export function runEntry({ admitted: { caller, model, request }, tally, end, stream, images, text }: EndedRun): RequestEntry {
+export interface EndedRun { admitted: Pick<AdmittedGeneration, 'caller' | 'model'>; tally: RunTally; end: RunEnd; stream: boolean; images: number; parameters: RequestParameters; text: RequestText | null }
+
+export function runEntry({ admitted: { caller, model }, tally, end, stream, images, parameters, text }: EndedRun): RequestEntry {
   const { identity: { organizationId, keyId }, requestId, endpoint, receivedAt } = caller;
   const { usage, startedAt, firstTokenAt, queueMs, towerMs } = tally;
   const error = end.status === 'failed' || end.status === 'refused' ? end.error : null;
@@ -28,14 +30,14 @@ export function runEntry({ admitted: { caller, model, request }, tally, end, str
     code: error?.code ?? (isLost ? 'internal_error' : null), finishReason: end.status === 'completed' ? end.reason : null,
     receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(), queueMs, ...(towerMs === null ? {} : { towerMs }),
     inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
-    images, parameters: { ...parametersOf(request), ...(tally.estimated ? { usage_estimated: true } : {}) }, text,
+    images, parameters: { ...parameters, ...(tally.estimated ? { usage_estimated: true } : {}) }, text,
   };
 }
 
 /** What was asked for and is no text: what is left to the model's defaults is left out. */
-function parametersOf(request: GenerationRequest): Record<string, string | number | boolean> {
+export function parametersOf(request: GenerationRequest): RequestParameters {
   const { sampling, tools } = request;
-  const asked: Record<string, string | number | boolean> = { messages: request.messages.length };
+  const asked: RequestParameters = { messages: request.messages.length };
   const put = (name: string, value: string | number | boolean | null | undefined): void => {
     if (value !== null && value !== undefined) asked[name] = value;
   };

@@ -8,12 +8,26 @@ type Section = RequestText['answer'][number]['section'];
 interface Piece { choice: number; section: Section; text: string }
 
 export class RunText {
+  readonly #prompt: { role: string; text: string }[] = [];
   readonly #pieces: Piece[] = [];
   #room: number;
   #cut = false;
 
-  constructor(private readonly characters: number) {
+  /** Of messages that do not fit, what is left is the newest: the end. */
+  constructor(characters: number, messages: readonly Message[]) {
     this.#room = characters;
+    let room = characters;
+    for (const message of [...messages].reverse()) {
+      const text = textOf(message);
+      if (text.length > room) this.#cut = true;
+      // A copy: a slice would keep all that it is cut from.
+      if (room > 0) this.#prompt.unshift({ role: message.role, text: text.length > room ? Buffer.from(text.slice(text.length - room)).toString() : text });
+      room = Math.max(0, room - text.length);
+    }
+  }
+
+  get text(): RequestText {
+    return { prompt: this.#prompt, answer: this.#pieces, cut: this.#cut };
   }
 
   take(event: RunEvent): void {
@@ -23,20 +37,6 @@ export class RunText {
       case 'call_arguments': return this.#add(event.choice, 'call', event.text, false);
       default:
     }
-  }
-
-  /** Of a prompt that does not fit, what is left is the newest: the end. */
-  with(messages: readonly Message[]): RequestText {
-    const prompt: { role: string; text: string }[] = [];
-    let room = this.characters;
-    let cut = this.#cut;
-    for (const message of [...messages].reverse()) {
-      const text = textOf(message);
-      if (text.length > room) cut = true;
-      if (room > 0) prompt.unshift({ role: message.role, text: text.length > room ? text.slice(text.length - room) : text });
-      room = Math.max(0, room - text.length);
-    }
-    return { prompt, answer: this.#pieces, cut };
   }
 
   #add(choice: number, section: Section, text: string, anew: boolean): void {

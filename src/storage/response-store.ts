@@ -101,6 +101,8 @@ export interface ResponseStore {
   save(record: ResponseRecord): Promise<void>;
   /** Null if unknown, deleted, past its retention, or another organization's. */
   head(organizationId: string, id: string): Promise<ResponseHead | null>;
+  /** What reading the chain that ends with `id` brings, see itemSize(); 0 if there is none. */
+  size(organizationId: string, id: string): Promise<number>;
   /** As head(). */
   get(organizationId: string, id: string): Promise<StoredResponse | null>;
   /**

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';
-import { root, startMonolith } from './monolith.js';
+import { eventually, root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
 
@@ -259,4 +259,33 @@ t.test('tokens and back, health and version', async (t) => {
   t.equal(chat.count, answer.usage.prompt_tokens);
   t.equal((await fetch(`${server.url}/health`)).status, 200);
   t.match(await (await fetch(`${server.url}/version`)).json(), { version: String });
+});
+
+t.test('an answer whose log-probabilities are more than one may have is refused, whatever asks for them, and holds nothing afterwards', async (t) => {
+  const small = await startMonolith({
+    args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`, '--http-max-answering-bytes', '200KiB', '--http-max-body-bytes', '64KiB'], env: off,
+  });
+  t.teardown(() => small.stop());
+  const ask = async (path: string, body: object): Promise<{ status: number; error?: { code: string; message: string } }> => {
+    const response = await fetch(`${small.url}${path}`, {
+      method: 'POST', body: JSON.stringify({ model: 'qwen', ...body }), headers: { 'content-type': 'application/json', authorization: `Bearer ${small.key}` },
+    });
+    return { status: response.status, ...(await response.json() as object) };
+  };
+  const { tokens } = golden.prompts.find(({ tokens: { length } }) => length > 20)!;
+  const prompt = Array.from({ length: 20 }, () => tokens);
+  const messages = [{ role: 'user', content: 'Say something.' }];
+  const long = { temperature: 2, ignore_eos: true };
+  for (const [path, body] of [
+    ['/v1/completions', { prompt, max_tokens: 1, prompt_logprobs: 20 }],
+    ['/v1/completions', { prompt, max_tokens: 1, logprobs: 20, echo: true }],
+    ['/v1/completions', { prompt: 'x', max_tokens: 60, logprobs: 20, n: 8, ...long }],
+    ['/v1/chat/completions', { messages, max_tokens: 60, logprobs: true, top_logprobs: 20, n: 8, ...long }],
+    ['/v1/responses', { input: 'x', max_output_tokens: 100, top_logprobs: 20, include: ['message.output_text.logprobs'], temperature: 2 }],
+  ] as const) {
+    const refused = await ask(path, body);
+    t.match(refused, { status: 422, error: { code: 'unsupported_value', message: /^The answer would have more than the 131072 bytes that one may have\. Ask for less at once: / } }, `${path} ${JSON.stringify(body).slice(0, 60)}`);
+    t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
+  }
+  t.ok(await eventually(async () => (await small.metrics()).get('monolith_sequences_running{model="qwen"}') === 0), 'what was refused runs no more');
 });

@@ -44,6 +44,38 @@ for (const [path, body] of Object.entries(BODIES)) {
   });
 }
 
+t.test('a long conversation that is stored, read back and continued by requests of a few bytes', async (t) => {
+  const data = dataFolder();
+  const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_LOOP_MS: '1' } });
+  t.teardown(async () => { await server.stop(); data.remove(); });
+  const ask = async (path: string, body: object | null, key = server.key): Promise<{ status: number; retryAfter: number; body: { id: string; error?: { code: string; message: string } } }> => {
+    const response = await fetch(server.url + path, {
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' }, ...(body === null ? {} : { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', truncation: 'auto', ...body }) }),
+    });
+    return { status: response.status, retryAfter: Number(response.headers.get('retry-after')), body: await response.json() as { id: string } };
+  };
+  const short = await ask('/v1/responses', { input: 'A: hi' });
+  const long = await ask('/v1/responses', { input: [{ role: 'user', content: 'x'.repeat(6_000_000) }, { role: 'assistant', content: 'ok' }, { role: 'user', content: 'A: hi' }] });
+  t.same([short.status, long.status], [200, 200]);
+  const items = `/v1/responses/${long.body.id}/input_items`;
+  let read = 0;
+  while ((await ask(items, null)).status === 200 && read < 500) read++;
+  t.ok(read < 500, 'reading it takes time that counts');
+  for (const [path, body] of [[items, null], ['/v1/responses', { previous_response_id: long.body.id, input: 'A: hi' }], ['/v1/responses/input_tokens', { previous_response_id: long.body.id, input: 'A: hi' }]] as const) {
+    const refused = await ask(path, body);
+    t.match(refused, { status: 429, body: { error: { code: 'rpm_limit_exceeded', message: /large requests and stored conversations/ } } }, path);
+    t.ok(refused.retryAfter > 0);
+  }
+  const socket = new WebSocket(`${server.url.replace('http', 'ws')}/v1/responses`, { headers: { authorization: `Bearer ${server.key}` } });
+  const heard = new Promise((resolve) => socket.once('message', (bytes: Buffer) => resolve(JSON.parse(bytes.toString()))));
+  socket.once('open', () => socket.send(JSON.stringify({ type: 'response.create', model: 'hal-1.0', previous_response_id: long.body.id, input: 'A: hi' })));
+  t.match(await heard, { type: 'error', status: 429, error: { code: 'rpm_limit_exceeded' } });
+  socket.terminate();
+  t.equal((await ask(`/v1/responses/${short.body.id}/input_items`, null)).status, 200, 'a short one is served on');
+  t.equal((await ask('/v1/responses', { previous_response_id: short.body.id, input: 'A: hi' })).status, 200);
+  t.equal((await ask('/v1/responses', { input: 'A: hi' }, await keyOf(data.path, 'second'))).status, 200, 'and so is everybody else');
+});
+
 t.test('http.max_header_bytes, on every thread', async (t) => {
   const server = await startScripted({ args: ['--http-threads', '2', '--http-max-header-bytes', '65536'] });
   t.teardown(() => server.stop());

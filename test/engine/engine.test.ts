@@ -55,6 +55,44 @@ t.test('how long events took is told after each step, what they led to included'
   t.ok(left.every((count) => count === 0), 'and so are their microtasks');
 });
 
+t.test('a prompt\'s log-probabilities are told in bits, and the loop goes on between them', async (t) => {
+  const { engine } = await openEngine('engine-scored');
+  t.teardown(() => engine.close());
+  const prompt = Int32Array.from({ length: 480 }, (_, index) => 300 + (index * 7_919) % 1_000);
+  let turns = 0;
+  let counting = true;
+  const count = (): void => { turns++; if (counting) setImmediate(count); };
+  const slow = (event: EngineEvent): void => {
+    if (event.type === 'prompt') for (const until = performance.now() + 3; performance.now() < until;);
+    if (event.type === 'started') count();
+  };
+  const [events, others] = await Promise.all([
+    generation(engine, submitOptions(prompt, { promptLogprobs: 20, maxTokens: 2, n: 2, ignoreEos: true }), slow),
+    generation(engine, submitOptions(prompt.slice(0, 3), { maxTokens: 2, ignoreEos: true })),
+  ]);
+  counting = false;
+  const told = events.filter((event) => event.type === 'prompt');
+  t.equal(told.reduce((sum, { logprobs }) => sum + logprobs.length, 0), prompt.length - 1);
+  t.ok(told.every(({ logprobs }) => logprobs.length <= 16));
+  t.ok(told.every(({ first }, at) => first === 1 + told.slice(0, at).reduce((sum, { logprobs }) => sum + logprobs.length, 0)), 'in order');
+  t.equal(events.findLastIndex(({ type }) => type === 'prompt') < events.findIndex(({ type }) => type === 'text' || type === 'finished'), true, 'before what follows');
+  t.equal(events.at(-1)?.type, 'finished');
+  t.equal(others.at(-1)?.type, 'finished');
+  t.ok(turns > told.length / 4, `${turns} turns of the loop, ${told.length} bits`);
+  t.equal(engine.active, 0);
+
+  // Given up while most of it waits to be told: nothing comes any more.
+  let heard = 0;
+  const left = engine.generate(submitOptions(prompt, { promptLogprobs: 20, maxTokens: 2 }), (event) => {
+    if (event.type !== 'prompt' || ++heard > 2) return;
+    if (heard === 2) left.cancel();
+  });
+  while (heard < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let at = 0; at < 20; at++) await new Promise((resolve) => setTimeout(resolve, 5));
+  t.equal(heard, 2);
+  t.equal(engine.active, 0);
+});
+
 t.test('cancel from within an event, and after the end', async (t) => {
   const { engine, prompt } = await openEngine('engine-cancel');
   t.teardown(() => engine.close());

@@ -197,6 +197,26 @@ t.test('slow readers', async (t) => {
     t.equal((await closed)[0], 1006);
   });
 
+  t.test('who pings and does not read the answers is dropped too', async (t) => {
+    const { socket, closed } = await connect(server);
+    let pongs = 0;
+    socket.on('pong', () => pongs++);
+    for (let i = 0; i < 2_000; i++) socket.ping('x'.repeat(125));
+    t.ok(await until(() => pongs === 2_000), 'who reads them is not, however many they are');
+    socket.pause();
+    let most = 0;
+    const before = script.closed;
+    for (let round = 0; round < 1_000 && script.socket?.open === true; round++) {
+      for (let i = 0; i < 500; i++) socket.ping('x'.repeat(125));
+      await nextTurn();
+      if (script.socket?.open === true) most = Math.max(most, script.socket.bufferedBytes);
+    }
+    t.equal(script.closed, before + 1);
+    t.ok(most < 1_000_000, `at most ${most} bytes were kept`);
+    socket.resume();
+    t.equal((await closed)[0], 1006);
+  });
+
   t.test('a reader that catches up gets everything, in order', async (t) => {
     const { socket, received } = await connect(server);
     socket.pause();

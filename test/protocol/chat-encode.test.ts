@@ -42,7 +42,7 @@ function streamed(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> 
 function whole(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {}): Whole {
   const collector = new ChatCollector(envelope(change));
   for (const event of events) collector.event(event);
-  return JSON.parse(JSON.stringify(collector.body(usage))) as Whole;
+  return JSON.parse(collector.body(usage).toString()) as Whole;
 }
 
 t.test('a stream: role, reasoning, text, end', async (t) => {

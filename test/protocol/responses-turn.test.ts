@@ -3,11 +3,14 @@ import t from 'tap';
 import { apiError } from '../../src/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { Caller } from '../../src/protocol/caller.js';
+import { BackgroundRun } from '../../src/protocol/responses/background.js';
 import { findChain, readContent } from '../../src/protocol/responses/input-chain.js';
 import { parseCreate } from '../../src/protocol/responses/parse.js';
-import { startTurn, type TurnDeps } from '../../src/protocol/responses/turn.js';
+import { startTurn, type Turn, type TurnDeps } from '../../src/protocol/responses/turn.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { LocalBus } from '../../src/shared/bus.js';
+import type { Telemetry } from '../../src/telemetry/types.js';
 import { EMPTY, openResponses, record } from '../storage/records.js';
 
 const model: ServedModel = {
@@ -55,4 +58,20 @@ t.test('a request that names nothing stored is read in one go', async (t) => {
     },
   });
   t.equal(read, 1, 'before its body is let go');
+});
+
+t.test('what a background response was asked is let go once it is stored', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const queued = { ...record(), status: 'queued' as const, background: true };
+  let forgotten = 0;
+  const turn = { record: () => queued, done: new Promise(() => undefined), forgetInput: () => { forgotten++; } } as unknown as Turn;
+  const run = new BackgroundRun(open.responses, {} as Telemetry, new LocalBus());
+  const stored = run.begin(turn);
+  t.equal(forgotten, 0, 'not before');
+  await stored;
+  t.equal(forgotten, 1);
+  t.same(run.queued.input, []);
+  const chain = await open.responses.inputItems('org_a', queued.id, { newestFirst: false, after: null, limit: 100, images: false });
+  t.equal(typeof chain === 'string' ? chain : chain.items.length, queued.input.length, 'storage has it');
 });

@@ -1,8 +1,9 @@
 // Generation events → the chat completions wire form, whole and streamed (contract sections 7 and 8). Pure:
 // one encoder per request, told the events in order; a wrong order throws (event-order.ts).
-import type { GenerationEvent, Logprob, PromptLogprob, TokenLogprob } from '../../generation/types.js';
+import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
+import { JsonList, JsonText } from '../../http/json-text.js';
 import type { Usage } from '../usage.js';
-import { finiteLogprob, wirePromptLogprobs } from '../prompt-logprobs.js';
+import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
 
 export interface ChatEnvelope {
@@ -73,7 +74,7 @@ interface CollectedChoice {
   content: string;
   reasoning: string;
   calls: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
-  logprobs: object[];
+  logprobs: JsonList;           // as text: of long answers with many of the likeliest they are large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
   stop: string | null;          // which one ended it
@@ -83,15 +84,22 @@ interface CollectedChoice {
 export class ChatCollector implements ChatEncoder {
   readonly #order: EventOrder;
   readonly #choices: CollectedChoice[];
-  readonly #prompt: PromptLogprob[] = [];
+  readonly #prompt: PromptLogprobWriter | null;
 
   constructor(private readonly envelope: ChatEnvelope) {
-    this.#order = new EventOrder(envelope.n);
-    this.#choices = Array.from({ length: envelope.n }, () => ({ content: '', reasoning: '', calls: [], logprobs: [], ids: [], finish: null, stop: null }));
+    const { n, promptLogprobs } = envelope;
+    this.#order = new EventOrder(n);
+    this.#choices = Array.from({ length: n }, () => ({ content: '', reasoning: '', calls: [], logprobs: new JsonList(), ids: [], finish: null, stop: null }));
+    this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
+  }
+
+  /** Characters of log-probabilities that are kept. */
+  get size(): number {
+    return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, this.#prompt?.list.size ?? 0);
   }
 
   evaluation(event: EvaluationEvent): void {
-    if (event.type === 'prompt') this.#prompt.push(...event.logprobs);
+    if (event.type === 'prompt') for (const entry of event.logprobs) this.#prompt?.add(entry);
     else this.#choices[event.choice]?.ids.push(...event.ids);
   }
 
@@ -102,7 +110,7 @@ export class ChatCollector implements ChatEncoder {
       case 'text':
         if (event.section === 'reasoning') choice.reasoning += event.text;
         else choice.content += event.text;
-        if (event.logprobs !== null) for (const entry of event.logprobs) choice.logprobs.push(wireTokenLogprob(entry));
+        if (event.logprobs !== null) for (const entry of event.logprobs) choice.logprobs.add(JSON.stringify(wireTokenLogprob(entry)));
         break;
       case 'call_started':
         choice.calls.push({ id: this.envelope.newCallId(), type: 'function', function: { name: event.name, arguments: '' } });
@@ -119,29 +127,34 @@ export class ChatCollector implements ChatEncoder {
   }
 
   /** After the last event. */
-  body(usage: Usage): object {
+  body(usage: Usage): JsonText {
     this.#order.complete();
-    const { id, created, model, fingerprint, wantLogprobs, includeReasoning, metadata, promptIds, promptLogprobs } = this.envelope;
-    return {
-      id, object: 'chat.completion', created, model, system_fingerprint: fingerprint, service_tier: 'default',
-      choices: this.#choices.map((choice, index) => ({
-        index,
-        message: {
-          role: 'assistant', content: choice.content === '' && choice.calls.length > 0 ? null : choice.content,
-          ...(choice.reasoning !== '' && includeReasoning ? { reasoning_content: choice.reasoning } : {}),
-          ...(choice.calls.length > 0 ? { tool_calls: choice.calls } : {}),
-          refusal: null, annotations: [],
-        },
-        logprobs: wantLogprobs ? { content: choice.logprobs, refusal: null } : null,
-        finish_reason: choice.finish,
-        stop_reason: choice.stop,
-        ...(promptIds === null ? {} : { token_ids: choice.ids }),
-      })),
-      usage: wireUsage(usage),
-      ...(promptIds === null ? {} : { prompt_token_ids: promptIds }),
-      ...(promptLogprobs === null ? {} : { prompt_logprobs: wirePromptLogprobs(this.#prompt, promptLogprobs) }),
-      ...(metadata === null ? {} : { metadata }),
+    const { id, created, model, fingerprint, metadata, promptIds } = this.envelope;
+    const head = JSON.stringify({ id, object: 'chat.completion', created, model, system_fingerprint: fingerprint, service_tier: 'default' });
+    const body = new JsonText().add(`${head.slice(0, -1)},"choices":[`);
+    for (const [index, choice] of this.#choices.entries()) this.#choice(choice, index, body);
+    body.add(`],"usage":${JSON.stringify(wireUsage(usage))}`);
+    if (promptIds !== null) body.add(`,"prompt_token_ids":${JSON.stringify(promptIds)}`);
+    if (this.#prompt !== null) this.#prompt.list.into(body.add(',"prompt_logprobs":'));
+    return body.add(metadata === null ? '}' : `,"metadata":${JSON.stringify(metadata)}}`);
+  }
+
+  #choice({ content, reasoning, calls, logprobs, ids, finish, stop }: CollectedChoice, index: number, body: JsonText): void {
+    const { wantLogprobs, includeReasoning, promptIds } = this.envelope;
+    const message = {
+      role: 'assistant', content: content === '' && calls.length > 0 ? null : content,
+      ...(reasoning !== '' && includeReasoning ? { reasoning_content: reasoning } : {}),
+      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      refusal: null, annotations: [],
     };
+    body.add(`${index === 0 ? '' : ','}{"index":${index},"message":${JSON.stringify(message)},"logprobs":`);
+    if (wantLogprobs) {
+      logprobs.into(body.add('{"content":'));
+      body.add(',"refusal":null}');
+    } else {
+      body.add('null');
+    }
+    body.add(`,"finish_reason":${JSON.stringify(finish)},"stop_reason":${JSON.stringify(stop)}${promptIds === null ? '' : `,"token_ids":${JSON.stringify(ids)}`}}`);
   }
 }
 

@@ -82,10 +82,19 @@ abstract class Answer implements RunSink {
 
 class WholeAnswer extends Answer {
   protected readonly encoder: ChatCollector;
+  #held = 0;
 
   constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope) {
     super(exchange, guard);
     this.encoder = new ChatCollector(envelope);
+  }
+
+  override event(event: Parameters<RunSink['event']>[0]): void {
+    super.event(event);
+    if (event.type !== 'prompt' && (event.type !== 'text' || event.logprobs === null)) return;
+    const { size } = this.encoder;
+    this.exchange.hold(size - this.#held);
+    this.#held = size;
   }
 
   complete(usage: Usage): void {

@@ -5,6 +5,7 @@ import { toApiError, type ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
+import type { JsonText } from '../../http/json-text.js';
 import { newCompletionId } from '../../ids.js';
 import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
 import type { Caller } from '../caller.js';
@@ -16,6 +17,8 @@ import type { CompletionGeneration } from './parse.js';
 
 /** Prompts of one request that run at once: it shall not fill the queue by itself. */
 const MOST_AT_ONCE = 16;
+/** The same of prompts that are scored: what one is told waits in memory while the next is computed. */
+const MOST_SCORED_AT_ONCE = 2;
 
 export class CompletionBatch {
   readonly #runs: (GenerationRun | null)[] = [];
@@ -40,7 +43,7 @@ export class CompletionBatch {
     exchange.annotate({ stream: asked.stream, ...(asked.requests.length > 1 ? { prompts: asked.requests.length } : {}) });
     exchange.onAborted(() => this.#stop());
     for (const [index, request] of asked.requests.entries()) {
-      while (this.#running >= MOST_AT_ONCE) await this.#oneEnds();
+      while (this.#running >= (request.promptLogprobs == null ? MOST_AT_ONCE : MOST_SCORED_AT_ONCE)) await this.#oneEnds();
       if (this.#over) return;
       try {
         const admitted = await this.#admit(request);
@@ -113,6 +116,11 @@ export class CompletionBatch {
     };
   }
 
+  /** So much more is kept for the answer. Throws ApiError 503, 422. */
+  hold(characters: number): void {
+    this.exchange.hold(characters);
+  }
+
   /** One prompt's choices have said something more. */
   told(answer: PromptAnswer, choice: number): void {
     if (this.#stream === null) return;
@@ -127,9 +135,11 @@ export class CompletionBatch {
     this.#left--;
     this.#ended();
     if (this.#left > 0 || this.#over) return;
-    this.#over = true;
     const usage = this.#usage();
-    if (!this.asked.stream) return this.exchange.json(200, completionBody(this.#known(), this.#answers.flatMap((answer) => answer.whole()), usage));
+    // What cannot be put together fails the answer, which must not count as over yet.
+    const whole = this.asked.stream ? null : completionBody(this.#known(), this.#answers.flatMap((answer) => answer.whole()), usage);
+    this.#over = true;
+    if (whole !== null) return this.exchange.json(200, whole);
     if (this.asked.includeUsage) this.#send(completionBody(this.#known(), [], usage));
     this.#stream?.send('[DONE]');
     this.#stream?.end();
@@ -156,21 +166,25 @@ export class CompletionBatch {
     return this.#envelope as CompletionEnvelope;   // made before anything runs
   }
 
-  #send(body: object): void {
-    this.#stream?.send(JSON.stringify(body));
+  #send(body: JsonText): void {
+    this.#stream?.send(body.toString());
   }
 }
 
 /** Takes one prompt's events. */
 class PromptSink implements RunSink {
   #begun = false;
+  #held = 0;
 
   constructor(private readonly batch: CompletionBatch, private readonly answer: PromptAnswer, private readonly guard: FormatGuard | null) {}
 
   event(event: Parameters<RunSink['event']>[0]): void {
     const { answer, guard } = this;
     if (event.type === 'started') return;
-    if (event.type === 'prompt') return answer.prompt(event);
+    if (event.type === 'prompt') {
+      answer.prompt(event);
+      return this.#hold();
+    }
     if (!this.#begun) {
       this.#begun = true;
       answer.begin();
@@ -182,6 +196,14 @@ class PromptSink implements RunSink {
     }
     answer.event(event);
     this.batch.told(answer, event.choice);
+    if (event.type === 'text' && event.logprobs !== null) this.#hold();
+  }
+
+  /** As much as has come: an echoed prompt for each choice. */
+  #hold(): void {
+    const { size } = this.answer;
+    this.batch.hold(size - this.#held);
+    this.#held = Math.max(this.#held, size);
   }
 
   complete(): void {

@@ -1,11 +1,12 @@
 // Generation events → the completions wire form, whole and streamed. Pure: one PromptAnswer per prompt is told the events in
 // order; a wrong order throws (event-order.ts).
-import type { GenerationEvent, PromptLogprob, SpelledToken } from '../../generation/types.js';
+import type { GenerationEvent, SpelledToken } from '../../generation/types.js';
+import { JsonText } from '../../http/json-text.js';
 import { EventOrder, type ChoiceEvent } from '../chat-completions/event-order.js';
 import { wireUsage } from '../chat-completions/encode.js';
-import { wirePromptLogprobs } from '../prompt-logprobs.js';
+import { PromptLogprobWriter } from '../prompt-logprobs.js';
 import type { Usage } from '../usage.js';
-import { LogprobWriter, noLogprobs, type LegacyLogprobs } from './logprobs.js';
+import { LegacyLogprobs, LogprobWriter } from './logprobs.js';
 
 /** What all answers of one request have in common. */
 export interface CompletionEnvelope {
@@ -36,8 +37,9 @@ interface Choice {
   text: string;
   ids: number[];
   logprobs: LegacyLogprobs;
-  readonly writer: LogprobWriter;
+  writer: LogprobWriter;
   sum: number;                  // of its tokens' log-probabilities
+  scored: number;               // so many tokens
   finish: { reason: 'stop' | 'length'; stop: string | null } | null;
 }
 
@@ -55,30 +57,42 @@ export function addUsage(all: readonly Usage[]): Usage {
 export class PromptAnswer {
   readonly #order: EventOrder;
   readonly #choices: Choice[];
-  readonly #prompt: PromptLogprob[] = [];
+  readonly #prompt: PromptLogprobWriter | null;
+  readonly #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
-    this.#order = new EventOrder(rules.candidates);
-    this.#choices = Array.from({ length: rules.candidates }, () => ({
-      text: '', ids: [], logprobs: noLogprobs(), writer: new LogprobWriter(rules.logprobs ?? 0), sum: 0, finish: null,
+    const { candidates, echo, logprobs, promptLogprobs, promptIds: [first], spell } = rules;
+    this.#order = new EventOrder(candidates);
+    this.#choices = Array.from({ length: candidates }, () => ({
+      text: '', ids: [], logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs ?? 0), sum: 0, scored: 0, finish: null,
     }));
+    this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
+    this.#echoed = echo === null || logprobs === null ? null : { logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs) };
+    if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
+  }
+
+  /** Characters of log-probabilities that are kept. */
+  get size(): number {
+    return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, (this.#prompt?.list.size ?? 0) + (this.#echoed?.logprobs.size ?? 0));
   }
 
   /** What the prompt is told as, if it is: before the choices' first text. */
   prompt({ logprobs }: Extract<GenerationEvent, { type: 'prompt' }>): void {
-    this.#prompt.push(...logprobs);
+    for (const entry of logprobs) {
+      this.#prompt?.add(entry);
+      this.#echoed?.writer.add(entry, this.#echoed.logprobs);
+    }
   }
 
   /** Begins each choice with the prompt if it is echoed; once, before the first event of a choice. */
   begin(): void {
-    const { echo, logprobs, promptIds, spell } = this.rules;
+    const { echo, logprobs } = this.rules;
     if (echo === null) return;
     for (const choice of this.#choices) {
       choice.text = echo;
-      if (logprobs === null) continue;
-      const [first] = promptIds;
-      if (first !== undefined) choice.writer.first(spell(first), choice.logprobs);
-      for (const entry of this.#prompt) choice.writer.add(entry, choice.logprobs);
+      if (this.#echoed === null) continue;
+      choice.logprobs.append(this.#echoed.logprobs);
+      choice.writer = new LogprobWriter(logprobs ?? 0, this.#echoed.writer.at);
     }
   }
 
@@ -97,6 +111,7 @@ export class PromptAnswer {
     choice.text += text;
     for (const entry of logprobs ?? []) {
       choice.sum += entry.logprob;
+      choice.scored++;
       choice.writer.add(entry, choice.logprobs);
     }
   }
@@ -108,41 +123,43 @@ export class PromptAnswer {
   }
 
   /** What has come of a choice since it was last taken, as one entry of `choices`; null if that is nothing. */
-  take(index: number): object | null {
+  take(index: number): JsonText | null {
     const choice = this.#of(index);
     const { text, ids, logprobs, finish } = choice;
-    if (text === '' && ids.length === 0 && logprobs.tokens.length === 0 && finish === null) return null;
+    if (text === '' && ids.length === 0 && logprobs.length === 0 && finish === null) return null;
     choice.text = '';
     choice.ids = [];
-    choice.logprobs = noLogprobs();
+    if (logprobs.length > 0) choice.logprobs = new LegacyLogprobs();
     return this.#wire(index, { text, ids, logprobs, finish });
   }
 
   /** All choices, or the best of them, after the last event. */
-  whole(): object[] {
+  whole(): JsonText[] {
     this.#order.complete();
     const ranked = this.#choices.map((choice, index) => ({ choice, index }));
     if (this.rules.n < this.rules.candidates) ranked.sort((a, b) => mean(b.choice) - mean(a.choice) || a.index - b.index);
     return ranked.slice(0, this.rules.n).map(({ choice }, place) => this.#wire(place, choice));
   }
 
-  #wire(place: number, { text, ids, logprobs, finish }: Pick<Choice, 'text' | 'ids' | 'logprobs' | 'finish'>): object {
-    const { first, promptLogprobs, returnTokens, promptIds, logprobs: wanted } = this.rules;
-    return {
-      index: first + place, text, logprobs: wanted === null ? null : logprobs, finish_reason: finish?.reason ?? null, stop_reason: finish?.stop ?? null,
-      ...(promptLogprobs === null ? {} : { prompt_logprobs: wirePromptLogprobs(this.#prompt, promptLogprobs) }),
-      ...(returnTokens ? { token_ids: ids, prompt_token_ids: promptIds } : {}),
-    };
+  #wire(place: number, { text, ids, logprobs, finish }: Pick<Choice, 'text' | 'ids' | 'logprobs' | 'finish'>): JsonText {
+    const { first, returnTokens, promptIds, logprobs: wanted } = this.rules;
+    const wire = new JsonText().add(`{"index":${first + place},"text":${JSON.stringify(text)},"logprobs":`);
+    if (wanted === null) wire.add('null');
+    else logprobs.into(wire);
+    wire.add(`,"finish_reason":${JSON.stringify(finish?.reason ?? null)},"stop_reason":${JSON.stringify(finish?.stop ?? null)}`);
+    if (this.#prompt !== null) this.#prompt.list.into(wire.add(',"prompt_logprobs":'));
+    if (returnTokens) wire.add(`,"token_ids":${JSON.stringify(ids)},"prompt_token_ids":${JSON.stringify(promptIds)}`);
+    return wire.add('}');
   }
 }
 
 /** The mean of a choice's log-probabilities: what the best of several is chosen by. */
-const mean = ({ sum, logprobs }: Choice): number => sum / Math.max(1, logprobs.tokens.length);
+const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
 /** One answer's JSON, or one chunk's: they are alike. `usage`: undefined where none is told, null where it comes later. */
-export function completionBody({ id, created, model, fingerprint }: CompletionEnvelope, choices: readonly object[], usage: Usage | null | undefined): object {
-  return {
-    id, object: 'text_completion', created, model, system_fingerprint: fingerprint, choices,
-    ...(usage === undefined ? {} : { usage: usage === null ? null : wireUsage(usage) }),
-  };
+export function completionBody({ id, created, model, fingerprint }: CompletionEnvelope, choices: readonly JsonText[], usage: Usage | null | undefined): JsonText {
+  const head = JSON.stringify({ id, object: 'text_completion', created, model, system_fingerprint: fingerprint });
+  const body = new JsonText().add(`${head.slice(0, -1)},"choices":[`);
+  for (const [index, choice] of choices.entries()) body.add(index === 0 ? '' : ',').append(choice);
+  return body.add(usage === undefined ? ']}' : `],"usage":${JSON.stringify(usage === null ? null : wireUsage(usage))}}`);
 }

@@ -1,18 +1,50 @@
 // Log-probabilities in the format before conversations: four lists over the tokens of a text. Pure.
 import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../../generation/types.js';
+import { JsonList, type JsonText } from '../../http/json-text.js';
 import { finiteLogprob } from '../prompt-logprobs.js';
 
-export interface LegacyLogprobs {
-  tokens: string[];
+/** The lists, as they grow: of an echoed prompt they are long. */
+export class LegacyLogprobs {
+  readonly #tokens = new JsonList();
   /** Null: the first token of a prompt, which nothing comes before. */
-  token_logprobs: (number | null)[];
+  readonly #logprobs = new JsonList();
   /** The likeliest and the token itself, by their texts. */
-  top_logprobs: (Record<string, number> | null)[];
+  readonly #top = new JsonList();
   /** Where each token's text begins in the choice's text, in UTF-16 units. */
-  text_offset: number[];
-}
+  readonly #offsets = new JsonList();
 
-export const noLogprobs = (): LegacyLogprobs => ({ tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] });
+  get length(): number {
+    return this.#tokens.length;
+  }
+
+  get size(): number {
+    return this.#tokens.size + this.#logprobs.size + this.#top.size + this.#offsets.size;
+  }
+
+  add(token: string, logprob: number | null, top: ReadonlyMap<string, number> | null, offset: number): void {
+    this.#tokens.add(JSON.stringify(token));
+    this.#logprobs.add(String(logprob));
+    this.#top.add(top === null ? 'null' : `{${Array.from(top, ([text, one]) => `${JSON.stringify(text)}:${one}`).join(',')}}`);
+    this.#offsets.add(String(offset));
+  }
+
+  /** Another's behind these. */
+  append(other: LegacyLogprobs): void {
+    this.#tokens.append(other.#tokens);
+    this.#logprobs.append(other.#logprobs);
+    this.#top.append(other.#top);
+    this.#offsets.append(other.#offsets);
+  }
+
+  /** As the next thing of a text. */
+  into(text: JsonText): void {
+    this.#tokens.into(text.add('{"tokens":'));
+    this.#logprobs.into(text.add(',"token_logprobs":'));
+    this.#top.into(text.add(',"top_logprobs":'));
+    this.#offsets.into(text.add(',"text_offset":'));
+    text.add('}');
+  }
+}
 
 /** Bytes that are no characters by themselves are spelled out. */
 function spelling({ token, bytes }: Pick<Logprob, 'token' | 'bytes'>): string {
@@ -22,9 +54,13 @@ function spelling({ token, bytes }: Pick<Logprob, 'token' | 'bytes'>): string {
 
 /** Appends tokens of one text; `most`: so many of the likeliest are told. */
 export class LogprobWriter {
-  #offset = 0;
+  /** `offset`: where the text begins that is told of. */
+  constructor(private readonly most: number, private offset = 0) {}
 
-  constructor(private readonly most: number) {}
+  /** Where the next token's text begins. */
+  get at(): number {
+    return this.offset;
+  }
 
   /** The first token of a prompt. */
   first(token: SpelledToken, into: LegacyLogprobs): void {
@@ -32,17 +68,16 @@ export class LogprobWriter {
   }
 
   add(entry: TokenLogprob | PromptLogprob, into: LegacyLogprobs): void {
-    const top: Record<string, number> = {};
-    for (const candidate of entry.top.slice(0, this.most)) top[spelling(candidate)] ??= finiteLogprob(candidate.logprob);
-    top[spelling(entry)] ??= finiteLogprob(entry.logprob);
+    const top = new Map<string, number>();
+    for (const one of [...entry.top.slice(0, this.most), entry]) {
+      const text = spelling(one);
+      if (!top.has(text)) top.set(text, finiteLogprob(one.logprob));
+    }
     this.#add(entry, finiteLogprob(entry.logprob), top, into);
   }
 
-  #add(token: Pick<Logprob, 'token' | 'bytes'>, logprob: number | null, top: Record<string, number> | null, into: LegacyLogprobs): void {
-    into.tokens.push(spelling(token));
-    into.token_logprobs.push(logprob);
-    into.top_logprobs.push(top);
-    into.text_offset.push(this.#offset);
-    this.#offset += token.token.length;
+  #add(token: Pick<Logprob, 'token' | 'bytes'>, logprob: number | null, top: ReadonlyMap<string, number> | null, into: LegacyLogprobs): void {
+    into.add(spelling(token), logprob, top, this.offset);
+    this.offset += token.token.length;
   }
 }

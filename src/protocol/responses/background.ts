@@ -195,8 +195,9 @@ export class BackgroundRun implements EventSource {
   /** Resolves when the response is stored as queued. */
   begin(turn: Turn): Promise<void> {
     this.#turn = turn;
-    this.#queued = turn.record();
-    this.#stored = this.responses.save(this.#queued);
+    const queued = turn.record();
+    this.#queued = { ...queued, input: [] };
+    this.#stored = this.responses.save(queued).then(() => { turn.forgetInput(); });
     void turn.done.then((end) => this.#finish(end));
     return this.#stored;
   }

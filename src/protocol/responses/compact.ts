@@ -9,7 +9,7 @@ import { findModel } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
-import { NOTHING_BEFORE, findChain, readContent } from './input-chain.js';
+import { NOTHING_BEFORE, findChainInTurn, readContent } from './input-chain.js';
 import { createAhead, parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
 import type { ResponsesDeps } from './deps.js';
@@ -49,9 +49,9 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversati
   const { model: asked, previousId } = parsed;
   if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, previousId);
+  const continued = previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work), findModel: () => findModel(deps, caller, asked),
+    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work), findModel: () => findModel(deps, caller, asked),
   });
   continued.release();
   nameIgnored(Object.keys(body).filter((name) => !FIELDS.includes(name)), (name, value) => exchange.setHeader(name, value));

@@ -4,17 +4,18 @@
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
+import { LARGE_ANSWER_BYTES } from '../../http/answer-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { headerList, nameIgnored } from '../ignored.js';
-import { answerBackground } from './background.js';
+import { answerBackground, type BackgroundRun } from './background.js';
 import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
-import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
+import { NOTHING_BEFORE, findChainInTurn, modelOf, readContent } from './input-chain.js';
 import { createAhead, parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
-import { startTurn, type TurnOptions } from './turn.js';
+import { startTurn, type Turn, type TurnOptions } from './turn.js';
 
 const PATH = '/v1/responses';
 const DONE = '[DONE]';
@@ -23,18 +24,47 @@ export function createRoute(deps: ResponsesDeps): Route {
   return {
     method: 'POST', path: PATH, scope: 'inference', checksScope: true, generates: true, ahead: createAhead,
     async serve(exchange) {
-      const { dialect, caller, model, created } = await read(deps, exchange);
-      exchange.annotate({ stream: created.stream, background: created.background });
-      annotateEndUser(exchange, created.endUser);
-      if (created.background) {
-        const run = await deps.background.start(deps, caller, model, created, dialect);
-        if (run !== null) answerBackground(exchange, run, created.stream, dialect);
-        return;
-      }
-      const start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => startTurn(deps, caller, model, created, { ...options, dialect, errorEvents: true });
-      await (created.stream ? streamed(exchange, start) : whole(exchange, start));
+      const begun = await begin(deps, exchange);
+      if (begun === null) return;
+      if ('run' in begun) answerBackground(exchange, begun.run, begun.stream, begun.dialect);
+      else await (begun.out === null ? whole(exchange, begun.turn) : streamed(exchange, begun.turn, begun.out));
     },
   };
+}
+
+/** Where the events go; the stream opens only once the turn runs. */
+interface Out { stream: EventStream | null }
+
+type Begun = { run: BackgroundRun; stream: boolean; dialect: EventDialect } | { turn: Turn; out: Out | null };
+
+/** Its own function, so that nothing of the conversation lives on while the answer is generated. Null if the client has gone. */
+async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | null> {
+  const { dialect, caller, model, created } = await read(deps, exchange);
+  const { stream } = created;
+  exchange.annotate({ stream, background: created.background });
+  annotateEndUser(exchange, created.endUser);
+  if (created.background) {
+    const run = await deps.background.start(deps, caller, model, created, dialect);
+    return run === null ? null : { run, stream, dialect };
+  }
+  if (created.store && exchange.bodyBytes >= LARGE_ANSWER_BYTES) holdInput(exchange, created);
+  const out: Out | null = stream ? { stream: null } : null;
+  const turn = await startTurn(deps, caller, model, created, { dialect, errorEvents: true, hold: (bytes) => exchange.hold(bytes), ...into(out) });
+  return turn === null ? null : { turn, out };
+}
+
+/** What a response is to be stored with is kept until its end. Throws ApiError 503. */
+function holdInput(exchange: Exchange, { release }: Pick<CreateGeneration, 'release'>): void {
+  try {
+    exchange.hold(exchange.bodyBytes);
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+function into(out: Out | null): Pick<TurnOptions, 'take' | 'sent'> {
+  return out === null ? { take: null } : { take: ({ data, type }) => out.stream?.send(data, type), sent: () => out.stream?.started === true };
 }
 
 /** Its own function, so that nothing of the body lives on while the answer is generated. */
@@ -43,16 +73,14 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ dialect:
   const parsed = parseCreate(exchange.body, { organizationId, sealer: deps.sealer });
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, parsed.previousId);
+  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work),
+    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
   });
   nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
   return { dialect, caller, model, created };
 }
-
-type Start = (options: Omit<TurnOptions, 'dialect' | 'errorEvents'>) => ReturnType<typeof startTurn>;
 
 /** Headers that name what the request has and this format leaves out. */
 export function nameLeftOut(created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>, setHeader: (name: string, value: string) => void): void {
@@ -60,25 +88,17 @@ export function nameLeftOut(created: Pick<CreateGeneration, 'ignored' | 'ignored
   if (created.ignoredTools.length > 0) setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
 }
 
-async function whole(exchange: Exchange, start: Start): Promise<void> {
-  const turn = await start({ take: null });
-  if (turn === null) return;
+async function whole(exchange: Exchange, turn: Turn): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
   const { record, error } = await turn.done;
   if (error === null) exchange.json(200, record.resource);
   else exchange.fail(error);
 }
 
-async function streamed(exchange: Exchange, start: Start): Promise<void> {
-  let stream: EventStream | null = null;
-  const turn = await start({
-    take: ({ data, type }) => stream?.send(data, type),
-    sent: () => stream?.started === true,
-  });
-  if (turn === null) return;
+async function streamed(exchange: Exchange, turn: Turn, out: Out): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
   // The stream opens only now: a refusal by startTurn() must still be a plain error status.
-  stream = exchange.sse(lateFailure);
+  const stream = out.stream = exchange.sse(lateFailure);
   const { error, announced } = await turn.done;
   if (error !== null && !announced) {
     exchange.fail(error);

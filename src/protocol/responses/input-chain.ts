@@ -1,5 +1,6 @@
 // What a request refers to in storage: the chain it continues, and items by their ids.
 import { apiError, type ApiError } from '../../errors.js';
+import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import { MAX_CHAIN_SIZE } from '../../storage/response-size.js';
 import type { ChainedResponse, ResponseStore, StoredItem } from '../../storage/response-store.js';
@@ -14,11 +15,19 @@ export interface Continued {
   /** The last of it that is in storage, and those after it, which are not. */
   base: string | null;
   tail: readonly ChainedResponse[];
+  /** Of what is stored of it, where that is known; see itemSize(). */
+  size?: number;
   /** The chain is not erased until this is called, which may be done more than once. */
   release(): void;
 }
 
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
+
+/** As findChain(), in turn and on the account of who asks: by what the chain has, however short the request is. Rejects with ApiError 429 too. */
+export async function findChainInTurn(exchange: Pick<Exchange, 'inTurn'>, responses: Pick<ResponseStore, 'chain' | 'size'>, organizationId: string, id: string): Promise<Continued> {
+  const size = await responses.size(organizationId, id);
+  return { ...await exchange.inTurn(size, () => findChain(responses, organizationId, id)), size };
+}
 
 /** The chain that ends with `id`, held. Rejects with ApiError: previous_response_not_found, response_not_usable. */
 export async function findChain(responses: Pick<ResponseStore, 'chain'>, organizationId: string, id: string): Promise<Continued> {
@@ -49,8 +58,8 @@ export interface ContentLookup {
   responses: Pick<ResponseStore, 'items'>;
   /** Throws ApiError 404, 403. */
   findModel(chain: readonly ChainedResponse[]): ServedModel;
-  /** Does the work on the account of the organization. */
-  charged<T>(work: () => T): T;
+  /** Does the work on so many characters of the chain on the account of the organization. */
+  charged<T>(work: () => T, size: number): T;
 }
 
 /**
@@ -62,7 +71,7 @@ export async function readContent(parsed: ParsedCreate, continued: Continued, lo
   try {
     const model = lookup.findModel(chain);
     const items = parsed.references.length === 0 ? undefined : await findItems(parsed.references, chain, lookup);
-    return { model, created: lookup.charged(() => parsed.content({ model, chain, unsaved: tail.length, items, release })) };
+    return { model, created: lookup.charged(() => parsed.content({ model, chain, unsaved: tail.length, items, release }), continued.size ?? 0) };
   } catch (error) {
     release();
     throw error;

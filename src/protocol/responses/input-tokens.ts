@@ -6,7 +6,7 @@ import { countPrompt, findModel } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
 import { nameLeftOut } from './create.js';
-import { NOTHING_BEFORE, findChain, modelOf, readContent } from './input-chain.js';
+import { NOTHING_BEFORE, findChainInTurn, modelOf, readContent } from './input-chain.js';
 import { createAhead, parseCreate } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 
@@ -32,9 +32,9 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<{ caller: 
   const body = exchange.body as Readonly<Record<string, unknown>>;
   const parsed = parseCreate(pick(body, FIELDS), { organizationId, sealer: deps.sealer });
   const caller = callerOf(exchange, PATH, 'chat');
-  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChain(deps.responses, organizationId, parsed.previousId);
+  const continued = parsed.previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
-    organizationId, responses: deps.responses, charged: (work) => exchange.charged(exchange.bodyBytes, work),
+    organizationId, responses: deps.responses, charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain), 'tokens.count'),
   });
   continued.release();

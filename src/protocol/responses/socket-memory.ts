@@ -3,8 +3,9 @@
 //
 //   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the id of
 //   └──── in storage ──┘ └────── tail ──────┘         the stored response it hangs on (`base`)
+import type { Exchange } from '../../http/exchange.js';
 import type { ChainedResponse, ResponseStore } from '../../storage/response-store.js';
-import { NOTHING_BEFORE, findChain, previousNotFound, type Continued } from './input-chain.js';
+import { NOTHING_BEFORE, findChainInTurn, previousNotFound, type Continued } from './input-chain.js';
 
 const MAX_RESPONSES = 8;
 
@@ -15,24 +16,25 @@ export class SocketMemory {
   readonly #sizes = new WeakMap<ChainedResponse, number>();
 
   /** `maxBytes` bounds the unsaved responses kept, by the length of the messages that asked for them. */
-  constructor(private readonly responses: Pick<ResponseStore, 'chain'>, private readonly maxBytes: number) {}
+  constructor(private readonly responses: Pick<ResponseStore, 'chain' | 'size'>, private readonly maxBytes: number) {}
 
   get size(): number {
     return this.#entries.size;
   }
 
   /** The chain that ends with `id`, from here or from storage; what of it is stored is held. Rejects with ApiError: previous_response_not_found, response_not_usable. */
-  async find(organizationId: string, id: string): Promise<Continued> {
+  async find(organizationId: string, id: string, inTurn: Exchange['inTurn'] = (_size, work) => work()): Promise<Continued> {
     const entry = this.#entries.get(id);
-    if (entry === undefined) return findChain(this.responses, organizationId, id);
+    if (entry === undefined) return findChainInTurn({ inTurn }, this.responses, organizationId, id);
     const { base, tail } = entry;
     if (base === null) return { ...NOTHING_BEFORE, chain: tail, tail };
-    const stored = await this.responses.chain(organizationId, base);
+    const size = await this.responses.size(organizationId, base);
+    const stored = await inTurn(size, () => this.responses.chain(organizationId, base));
     if (stored === null) {   // deleted since: what hung on it goes with it
       this.#entries.delete(id);
       throw previousNotFound(id);
     }
-    return { chain: [...stored.responses, ...tail], base, tail, release: stored.release };
+    return { chain: [...stored.responses, ...tail], base, tail, size, release: stored.release };
   }
 
   /** A response that can be continued. `size`: bytes it keeps in memory if it was not saved. */

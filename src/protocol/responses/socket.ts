@@ -52,6 +52,9 @@ interface Current {
   onClosed?: () => void;                         // told if the client leaves before that
 }
 
+/** A turn that runs, and what is needed of its request when it has ended. */
+interface Begun { readonly turn: Turn; readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'> }
+
 /** A message as it came in. */
 interface Read { readonly fields: Fields; readonly problem: unknown }
 
@@ -148,7 +151,9 @@ class Session implements SocketListener {
     try {
       const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
       const identified = this.socket.identify();
-      work = identified === undefined ? this.#serve(current, read) : identified.then(() => this.#serve(current, read));
+      // Nothing that waits for the answer refers to the message.
+      const started = identified === undefined ? this.#start(current, read) : identified.then(() => this.#start(current, read));
+      work = started.then((begun) => this.#follow(current, begun));
     } catch (error) {
       this.#failed(current, error);
       this.#next();
@@ -185,26 +190,34 @@ class Session implements SocketListener {
     const { deps, socket } = this;
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
     const { organizationId } = socket.identity;
-    const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId);
+    const continued = parsed.previousId === null ? NOTHING_BEFORE : await this.#memory.find(organizationId, parsed.previousId, (size, work) => current.turn.read(size, work));
     return readContent(parsed, continued, {
-      organizationId, responses: deps.responses, charged: (work) => current.turn.charged(current.bytes, work),
+      organizationId, responses: deps.responses, charged: (work, size) => current.turn.charged(current.bytes + size, work),
       findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
     });
   }
 
-  async #serve(current: Current, read: Read): Promise<void> {
+  /** To the end of what was begun. */
+  async #follow(current: Current, begun: Begun | null): Promise<void> {
+    if (begun === null) return;
+    const { turn, kept } = begun;
+    current.running = turn;
+    if (!this.socket.open) void turn.cancel();
+    this.#ended(current, await turn.done, kept);
+  }
+
+  /** Its own function, so that nothing of the conversation lives on while the answer is generated. Null if the client has gone. */
+  async #start(current: Current, read: Read): Promise<Begun | null> {
     const { deps, socket } = this;
     const caller = this.#caller(current);
     const { model, created } = await this.#content(current, caller, read);
+    const { store, base, tail } = created;
     current.turn.annotate({ stream: true, background: false });
     const turn = await startTurn(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
       dialect: eventDialect(deps.settings, (name) => socket.header(name)), errorEvents: false,
     });
-    if (turn === null) return;
-    current.running = turn;
-    if (!socket.open) void turn.cancel();
-    this.#ended(current, await turn.done, created);
+    return turn === null ? null : { turn, kept: { store, base, tail } };
   }
 
   #caller(current: Current): Caller {

@@ -31,7 +31,8 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
         found(exchange, await responses.head(...idOf(exchange)));
         const { order, after, limit, imageUrls } = query();
         // What lies before it may have been erased while it was generated: then what is left of it is listed.
-        const page = await responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls });
+        const size = await responses.size(...idOf(exchange));
+        const page = await exchange.inTurn(size, () => responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }));
         if (page === 'no response') throw notFound(exchange);
         if (page === 'no item') throw apiError('item_not_found', 'after names no item of this response.', 'after');
         exchange.json(200, itemPage(page, imageUrls));

@@ -37,11 +37,16 @@ export interface TurnOptions {
   dialect: EventDialect;
   /** A failure gets an `error` event before response.failed: true for event streams, false on a WebSocket. */
   errorEvents: boolean;
+  /** So much more is kept for the answer. Throws ApiError 503, 422. */
+  hold?: (bytes: number) => void;
   /** Storing it, instead of the store's own. Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
   /** Bytes of the answer have left, so that a failure before the first event must travel as events too. */
   sent?: () => boolean;
 }
+
+/** What a log-probability takes as part of an item, about. */
+const LOGPROB_BYTES = 200;
 
 /** How a turn ended. */
 export interface TurnEnd {
@@ -86,7 +91,7 @@ export class Turn implements RunSink {
   readonly done: Promise<TurnEnd>;
   readonly #machine: ResponseMachine;
   readonly #run: GenerationRun;
-  readonly #input: StoredItem[];
+  #input: StoredItem[];
   readonly #guard: FormatGuard | null;
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
@@ -134,6 +139,11 @@ export class Turn implements RunSink {
     };
   }
 
+  /** It is in storage, and no later save has it: of a response that exists it stays as it was. */
+  forgetInput(): void {
+    this.#input = [];
+  }
+
   /** See GenerationRun. */
   soFar(): FinishedUsage | null {
     return this.#run.soFar();
@@ -163,6 +173,7 @@ export class Turn implements RunSink {
       this.#guard?.finished(event);
     } else if (event.type === 'text') {
       this.#guard?.text(event);
+      for (const { top } of event.logprobs ?? []) this.options.hold?.((1 + top.length) * LOGPROB_BYTES);
     }
     // With nothing to generate the engine's end says no more than that the prompt is done.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);

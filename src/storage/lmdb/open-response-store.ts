@@ -122,6 +122,11 @@ class TableResponseStore implements ResponseStore {
     return head === null ? null : headOf(id, head);
   }
 
+  async size(organizationId: string, id: string): Promise<number> {
+    this.#renew();
+    return this.#readable(organizationId, id)?.chainSize ?? 0;
+  }
+
   async get(organizationId: string, id: string): Promise<StoredResponse | null> {
     this.#renew();
     const head = this.#readable(organizationId, id);

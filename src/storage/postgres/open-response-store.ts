@@ -64,6 +64,10 @@ class PostgresResponses implements ResponseStore {
     return isResponseId(id) ? this.#reads.head(organizationId, id) : null;
   }
 
+  async size(organizationId: string, id: string): Promise<number> {
+    return isResponseId(id) ? this.#reads.size(organizationId, id) : 0;
+  }
+
   async get(organizationId: string, id: string): Promise<StoredResponse | null> {
     return isResponseId(id) ? this.#reads.get(organizationId, id) : null;
   }

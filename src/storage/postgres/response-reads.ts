@@ -14,6 +14,7 @@ import type { ItemRow, Place } from '../response-parts.js';
 const READABLE = 'id = $1 AND organization = $2 AND NOT dead AND created_at > $3::float8';
 
 const GET_HEAD = `SELECT ${HEAD} FROM responses WHERE ${READABLE}`;
+const GET_SIZE = `SELECT chain_size FROM responses WHERE ${READABLE}`;
 const GET = `SELECT ${STORED} FROM responses WHERE ${READABLE}`;
 
 // The hold is committed with the read that finds the response, and no erasure is in between: it locks the row, too. A
@@ -65,6 +66,11 @@ export class ResponseReads {
   async head(organizationId: string, id: string): Promise<ResponseHead | null> {
     const [row] = await this.database.query<HeadRow>(GET_HEAD, [id, organizationId, this.expired]);
     return row === undefined ? null : headOf(row);
+  }
+
+  async size(organizationId: string, id: string): Promise<number> {
+    const [row] = await this.database.query<{ chain_size: number }>(GET_SIZE, [id, organizationId, this.expired]);
+    return Number(row?.chain_size ?? 0);
   }
 
   async get(organizationId: string, id: string): Promise<StoredResponse | null> {

@@ -1,6 +1,7 @@
 // A client's side of one request: what it sent, what came back, whether it reads, whether it has gone.
 import { ApiError, toApiError } from '../../../src/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../../src/http/exchange.js';
+import { JsonText } from '../../../src/http/json-text.js';
 import type { Identity } from '../../../src/identity/identity.js';
 
 export interface SentEvent { readonly data: string; readonly type: string }
@@ -36,6 +37,8 @@ export class SimExchange implements Exchange {
   actAs(identity: Identity): void { this.identity = identity; }
   header(): string { return ''; }
   charged<T>(_bytes: number, work: () => T): T { return work(); }
+  inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> { return work(); }
+  hold(): void {}
   setHeader(): void {}
   annotate(): void {}
   text(): void { throw new Error('nothing here answers so'); }
@@ -47,7 +50,7 @@ export class SimExchange implements Exchange {
 
   json(status: number, body: unknown): void {
     if (this.#isLate('json') || (this.events !== null && this.events.length > 0)) return;
-    this.#end(status, JSON.parse(JSON.stringify(body)));
+    this.#end(status, JSON.parse(body instanceof JsonText ? body.toString() : JSON.stringify(body)));
   }
 
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {

@@ -1,0 +1,64 @@
+// Conversations far longer than any context, shortened for the model, of many requests at once: what was read is let go as soon
+// as the prompt is made, and what is to be stored counts as long as it is kept, or a hundred of them would be the end of the heap.
+import t from 'tap';
+import { startMonolith, type Monolith } from './monolith.js';
+
+t.setTimeout(300_000);     // for a busy machine
+
+const CHAIN_BYTES = 20_000_000;
+const AT_ONCE = 24;
+const LONG = [{ role: 'user', content: 'ab c'.repeat(CHAIN_BYTES / 4) }, { role: 'assistant', content: 'ok' }, { role: 'user', content: 'Hi' }];
+/** Answers that take a while, which all others wait behind; until what this returns is called. */
+function occupy({ url, key }: Monolith): () => Promise<unknown> {
+  const leaving = new AbortController();
+  const busy = Array.from({ length: 20 }, () => fetch(`${url}/v1/chat/completions`, {
+    method: 'POST', signal: leaving.signal, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 1_900, ignore_eos: true, messages: [{ role: 'user', content: 'Hi' }] }),
+  }).then((response) => response.text()).catch(() => undefined));
+  return () => {
+    leaving.abort();
+    return Promise.all(busy);
+  };
+}
+
+async function start(t: { teardown(end: () => unknown): void }): Promise<{ server: Monolith; create(body: object): Promise<{ status: number; id: string; error?: { code: string; message: string } }> }> {
+  const server = await startMonolith({
+    // One at a time, so that the others wait; a heap that has room for some of what they have read, and not for all.
+    args: ['--engine-max-sequences', '1', '--limits-loop-ms', 'off', '--http-max-answering-bytes', '64MiB'], env: { NODE_OPTIONS: '--max-old-space-size=320' },
+  });
+  t.teardown(() => server.stop());
+  return {
+    server,
+    create: async (body) => {
+      const response = await fetch(`${server.url}/v1/responses`, {
+        method: 'POST', headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'tycho-1.0', truncation: 'auto', max_output_tokens: 60, ...body }),
+      });
+      const { id, error } = await response.json() as { id: string; error: { code: string; message: string } | null };
+      return { status: response.status, id, ...(error === null ? {} : { error }) };
+    },
+  };
+}
+
+t.test('requests that wait for the model hold nothing of the chain they continue', async (t) => {
+  const { server, create } = await start(t);
+  const { status, id } = await create({ input: LONG });
+  t.equal(status, 200);
+  const all = await Promise.all(Array.from({ length: AT_ONCE }, () => create({ previous_response_id: id, input: 'Hi' })));
+  t.same(all.map((one) => one.status), Array.from({ length: AT_ONCE }, () => 200));
+  t.equal(server.process.exitCode, null);
+});
+
+t.test('what is to be stored at the end is kept of as many as there is room for', async (t) => {
+  const { server, create } = await start(t);
+  const free = occupy(server);
+  const asked = Array.from({ length: 8 }, () => create({ input: LONG }));
+  await Promise.race(asked);     // the first one that is refused: nobody else is answered yet
+  await free();
+  const all = await Promise.all(asked);
+  t.ok(all.some(({ status }) => status === 200));
+  const refused = all.filter(({ status }) => status !== 200);
+  t.ok(refused.length > 0);
+  for (const one of refused) t.match(one, { status: 503, error: { code: 'capacity_exhausted', message: /^Too much of large answers, and of requests that are to be stored/ } });
+  t.match(await create({ input: LONG }), { status: 200 }, 'afterwards there is room again');
+});
