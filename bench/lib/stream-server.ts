@@ -26,7 +26,7 @@ export class MeasuredServer {
     const child = spawn(process.execPath, [
       ...program, '--log', 'json', '--log-level', 'silent', '--port', '0', '--data-dir', data, '--api-key', KEY,
       '--limits-rpm', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--engine-step-ms', '0',
-      '--kv-bytes', '4GiB', ...flags,
+      '--kv-bytes', '1GiB', ...flags,   // of each model, and two builds may be measured beside each other
     ], { stdio: ['ignore', 'pipe', 'inherit'] });
     const lines = once(createInterface({ input: child.stdout }), 'line');
     const [line] = (await Promise.race([lines, once(child, 'exit').then(() => [''])])) as [string];
