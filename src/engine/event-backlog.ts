@@ -13,11 +13,6 @@ export class EventBacklog {
   readonly #lines = new Set<TellSome>();       // whose turn it is first
   #busy = false;
 
-  /** Requests with something waiting. */
-  get size(): number {
-    return this.#lines.size;
-  }
-
   add(tell: TellSome): void {
     this.#lines.add(tell);
     if (this.#busy) return;

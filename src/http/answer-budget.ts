@@ -14,11 +14,6 @@ export class AnswerBudget {
     this.#bytes = new ReadingBudget(maxBytes, largest);
   }
 
-  /** Bytes held now. */
-  get taken(): number {
-    return this.#bytes.taken;
-  }
-
   open(organizationId: string): HeldAnswer {
     return new HeldAnswer(this.#bytes.open(organizationId), this.#bytes.share);
   }

@@ -29,6 +29,11 @@ export class JsonText {
     return this.add(other.#open);
   }
 
+  /** Short enough that it has no pieces yet: toString() is cheaper then. */
+  get isShort(): boolean {
+    return this.#pieces.length === 0;
+  }
+
   /** All of it, in order. */
   pieces(): readonly Uint8Array[] {
     this.#close();

@@ -1,5 +1,6 @@
-// Large bodies are parsed, and large stored conversations read, one after the other, those of one organization in the order they came, organizations in turns. What is
-// made of one may go on for some slices before the next begins: no two are held as objects at once. After each slice the loop
+// Large bodies are parsed, and large stored conversations read, one after the other, those of one organization in the order they came,
+// organizations in turns. What is made of a body may go on for some slices before the next begins: no two are held as objects at once. What
+// a shared database is asked for is on its way while the next begins: a slow one holds up nobody's bodies. After each slice the loop
 // has as long for everybody else. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';

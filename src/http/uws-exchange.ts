@@ -186,7 +186,7 @@ export class UwsExchange implements Exchange {
     if (this.path.startsWith('/v1/') && this.shape === 'chat') {   // the messages format has no such header
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
-    this.whole(status, JSON_TYPE, body instanceof JsonText ? body.pieces() : this.account.measured(() => JSON.stringify(body)), null);
+    this.whole(status, JSON_TYPE, body instanceof JsonText ? (body.isShort ? body.toString() : body.pieces()) : this.account.measured(() => JSON.stringify(body)), null);
   }
 
   text(status: number, contentType: string, body: string | Uint8Array): void {
@@ -302,7 +302,11 @@ export class UwsExchange implements Exchange {
     }
     this.open = false;
     this.stream?.close();
-    const timer = setTimeout(() => { if (this.sending !== null) this.res.close(); }, this.host.answerTimeoutMs);   // which aborts
+    const timer = setTimeout(() => {
+      if (this.sending === null) return;
+      this.annotate({ dropped: 'slow reader' });
+      this.res.close();   // which aborts
+    }, this.host.answerTimeoutMs);
     timer.unref();
     this.sending = { status, error, timer };
     this.res.cork(() => {

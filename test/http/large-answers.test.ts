@@ -97,12 +97,14 @@ t.test('of one organization no more are held than its share', async (t) => {
 });
 
 t.test('who takes too long over one is left', async (t) => {
-  const server = await startRoutes(routes, {}, { answerTimeoutMs: 300 });
+  const dropped: unknown[] = [];
+  const server = await startRoutes(routes, {}, { answerTimeoutMs: 300, finished: ({ fields }) => dropped.push(fields['dropped']) });
   t.teardown(() => server.close());
   const socket = reader(server, `/text?bytes=${16 * MIB}`);
   await turns();
   t.equal(server.http.inFlight, 1);
   await sleep(600);
   t.equal(server.http.inFlight, 0);
+  t.same(dropped, ['slow reader'], 'and the log says why');
   socket.destroy();
 });

@@ -34,7 +34,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-export async function startRoutes(routes: Route[], settings: object = {}, options: Partial<Pick<HttpOptions, 'authenticate'>> & Pick<HttpOptions, 'answerTimeoutMs' | 'bodyTimeoutMs' | 'chunkSilenceMs' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
+export async function startRoutes(routes: Route[], settings: object = {}, options: Partial<Pick<HttpOptions, 'authenticate'>> & Pick<HttpOptions, 'answerTimeoutMs' | 'bodyTimeoutMs' | 'chunkSilenceMs' | 'finished' | 'pingMs' | 'sockets'> = {}): Promise<RunningServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-http-'));
   const config = configWith({ port: 0, data_dir: dataDir, ...settings });
   const store = await openStore(dataDir);

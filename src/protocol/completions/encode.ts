@@ -58,7 +58,8 @@ export class PromptAnswer {
   readonly #order: EventOrder;
   readonly #choices: Choice[];
   readonly #prompt: PromptLogprobWriter | null;
-  readonly #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
+  /** Of an echoed prompt, until each choice has begun with it. */
+  #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
     const { candidates, echo, logprobs, promptLogprobs, promptIds: [first], spell } = rules;
@@ -94,6 +95,7 @@ export class PromptAnswer {
       choice.logprobs.append(this.#echoed.logprobs);
       choice.writer = new LogprobWriter(logprobs ?? 0, this.#echoed.writer.at);
     }
+    this.#echoed = null;
   }
 
   tokens({ choice, ids }: Extract<GenerationEvent, { type: 'tokens' }>): void {
