@@ -276,12 +276,15 @@ t.test('an answer whose log-probabilities are more than one may have is refused,
   const prompt = Array.from({ length: 20 }, () => tokens);
   const messages = [{ role: 'user', content: 'Say something.' }];
   const long = { temperature: 2, ignore_eos: true };
+  // Responses have no ignore_eos: one that must be long is.
+  const schema = { type: 'object', properties: { a: { type: 'string', minLength: 1_000 } }, required: ['a'], additionalProperties: false };
+  const lengthy = { type: 'json_schema', name: 'lengthy', strict: true, schema };
   for (const [path, body] of [
     ['/v1/completions', { prompt, max_tokens: 1, prompt_logprobs: 20 }],
     ['/v1/completions', { prompt, max_tokens: 1, logprobs: 20, echo: true }],
     ['/v1/completions', { prompt: 'x', max_tokens: 60, logprobs: 20, n: 8, ...long }],
     ['/v1/chat/completions', { messages, max_tokens: 60, logprobs: true, top_logprobs: 20, n: 8, ...long }],
-    ['/v1/responses', { input: 'x', max_output_tokens: 100, top_logprobs: 20, include: ['message.output_text.logprobs'], temperature: 2 }],
+    ['/v1/responses', { input: 'x', max_output_tokens: 100, top_logprobs: 20, include: ['message.output_text.logprobs'], temperature: 2, text: { format: lengthy } }],
   ] as const) {
     const refused = await ask(path, body);
     t.match(refused, { status: 422, error: { code: 'unsupported_value', message: /^The answer would have more than the 131072 bytes that one may have\. Ask for less at once: / } }, `${path} ${JSON.stringify(body).slice(0, 60)}`);
