@@ -11,4 +11,4 @@ await run(async () => {
   const main = join(root, 'build', 'bench', 'main.js');
   process.argv = [process.execPath, main, ...process.argv.slice(2)];
   await import(pathToFileURL(main).href);
-});
+}, { passesHelp: true });

@@ -22,15 +22,28 @@ export function say(text) {
   process.stderr.write(`monolith: ${text}\n`);
 }
 
-/** Runs `main`, turning a SetupError into one line and exit code 1. */
-export async function run(main) {
+/**
+ * Runs `main`, turning a SetupError, or words that no option is, into a line or two and exit code 1. `--help` prints what the
+ * script says of itself at its beginning; with `passesHelp` it is for what `main` runs.
+ */
+export async function run(main, { passesHelp = false } = {}) {
+  const [, script, ...words] = process.argv;
+  if (words.includes('--help') && !passesHelp) return console.log(openingOf(script));
   try {
     await main();
   } catch (error) {
-    if (!(error instanceof SetupError)) throw error;
-    say(error.message);
+    const isWord = String(error?.code).startsWith('ERR_PARSE_ARGS_');
+    if (!isWord && !(error instanceof SetupError)) throw error;
+    say(isWord ? `${error.message.split('. ')[0].replace(/\.$/, '')}. --help tells which there are.` : error.message);
     process.exitCode = 1;
   }
+}
+
+/** The comment that a script begins with. */
+function openingOf(script) {
+  const lines = readFileSync(script, 'utf8').split('\n');
+  const end = lines.findIndex((line) => !line.startsWith('//'));
+  return lines.slice(0, end).map((line) => line.replace(/^\/\/ ?/, '')).join('\n');
 }
 
 /** The path of an executable, or null. */

@@ -4,14 +4,14 @@
 // and printed with what reproduces it (--half, --part, --only). See docs/simulation.md.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { ensurePackages, root, run, sh } from './setup.mjs';
+import { ensurePackages, root, run, SetupError, sh } from './setup.mjs';
 
 const options = process.argv.slice(2);
 const at = options.indexOf('--half');
 const [, half = 'both'] = at < 0 ? [] : options.splice(at, 2);
 
 await run(async () => {
-  if (!['both', 'engine', 'service'].includes(half)) throw new Error('--half is engine or service');
+  if (!['both', 'engine', 'service'].includes(half)) throw new SetupError('--half is engine or service.');
   ensurePackages();
   if (half !== 'service') await sh(process.execPath, [join(root, 'scripts', 'cmake-js.mjs'), 'simulate_engine'], 'building the simulation');
   if (half !== 'engine') await sh(process.execPath, [join(root, 'scripts', 'build.mjs'), 'ts', 'tests'], 'building the simulation of the service');

@@ -12,4 +12,4 @@ await run(async () => {
   const main = join(root, 'dist', 'main.js');
   process.argv = [process.execPath, main, 'serve', ...process.argv.slice(2)];
   await import(pathToFileURL(main).href);
-});
+}, { passesHelp: true });

@@ -20,4 +20,4 @@ await run(async () => {
   } finally {
     rmSync(temporary, { recursive: true, force: true, maxRetries: 3 });
   }
-});
+}, { passesHelp: true });

@@ -27,6 +27,7 @@
 #include "base/memory_bandwidth.h"
 #include "engine/diagnose/debug_logits.h"
 #include "engine/diagnose/inspect.h"
+#include "formats/gguf/gguf.h"
 #include "formats/hf/model_file.h"
 #include "model/weights.h"
 
@@ -69,6 +70,25 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   const auto vision = inspect_vision(options, path, **backend);
   if (!vision) return raise(env, vision.error());
   object.Set("vision", vision_object(env, *vision));
+  return object;
+}
+
+// What stands in the file, and is a number; whether it can be offered is the caller's to judge.
+Napi::Value js_recommended_sampling(const Napi::CallbackInfo& info) {
+  static constexpr std::pair<const char*, std::string_view> kKeys[] = {
+      {"temperature", "general.sampling.temp"}, {"top_p", "general.sampling.top_p"}, {"top_k", "general.sampling.top_k"},
+      {"min_p", "general.sampling.min_p"}, {"repetition_penalty", "general.sampling.penalty_repeat"}};
+  const Napi::Env env = info.Env();
+  Arguments arguments(info);
+  const std::string path = arguments.path(arguments.argument(0, "path"));
+  if (!arguments.ok()) return env.Undefined();
+  const auto file = GgufFile::open(path);
+  if (!file) return raise(env, file.error());
+  const Napi::Object object = Napi::Object::New(env);
+  for (const auto& [name, key] : kKeys) {
+    const auto value = (*file)->number(key);
+    if (value && value->has_value()) object.Set(name, Napi::Number::New(env, **value));
+  }
   return object;
 }
 
@@ -176,6 +196,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("version", Napi::String::New(env, MONOLITH_VERSION));
   exports.Set("isas", isas);
   exports.Set("inspect", Napi::Function::New<js_inspect>(env, "inspect"));
+  exports.Set("recommendedSampling", Napi::Function::New<js_recommended_sampling>(env, "recommendedSampling"));
   exports.Set("wantedTensors", Napi::Function::New<js_wanted_tensors>(env, "wantedTensors"));
   exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));

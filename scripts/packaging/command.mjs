@@ -40,4 +40,4 @@ await run(async () => {
   const named = (process.env.MONOLITH_ADDON ?? '') !== '';
   if (!kWithoutEngine.includes(process.argv[2]) && !named && !existsSync(kBuilt) && !addonPackages().some(installed)) await buildFromSource();
   await import('../../dist/main.js');
-});
+}, { passesHelp: true });

@@ -5,9 +5,11 @@
 import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../errors.js';
 import type { Scope } from '../identity/identity.js';
+import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
 import { ALL_SCOPES, keyStatus, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
+import { hasRole } from './members.js';
 import type { Slice } from './slice.js';
 
 /** Keys of one organization that are valid at once. */
@@ -44,7 +46,7 @@ export interface ApiKeys {
   all(): Promise<KeyRecord[]>;
   /** Youngest first. `after`: the id of the last one before; null if it is none of the organization's. */
   page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null>;
-  /** The secret is not kept. Rejects with ApiError 422 `too_many_entries`. */
+  /** The secret is not kept. With `createdBy`: rejects with ApiError 403 unless that is a developer or more of it then. Rejects with ApiError 422 `too_many_entries`. */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
   /** As create(), if there is no key at all, of any organization: of many who ask at once one gets it. Null: there is one. */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
@@ -54,7 +56,8 @@ export interface ApiKeys {
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
    * A successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy` it is
-   * its creator's, as the old one. Null if there is no such key. Rejects with ApiError 422 if it has ended.
+   * its creator's, as the old one; with it: rejects with ApiError 403 unless they may then. Null if there is no such key. Rejects
+   * with ApiError 422 if it has ended.
    */
   rotate(organizationId: string, id: string, overlapS: number, actor: Actor, createdBy: string | null): Promise<CreatedKey | null>;
   /** The row stays. Idempotent. Null if there is no such key. Without `actor` nothing is noted. */
@@ -62,6 +65,16 @@ export interface ApiKeys {
 }
 
 // What holds whoever keeps the keys.
+
+/** Throws ApiError 403. `own`: the role of who makes a key. */
+export function checkMaker(own: Role | undefined): void {
+  if (own === undefined || !hasRole(own, 'developer')) throw apiError('role_not_allowed', 'Making an API key needs the role developer.');
+}
+
+/** Throws ApiError 403. `own`: the role of `by`, a developer or more, who changes it. */
+export function checkChanger(own: Role | undefined, by: string, key: KeyRecord): void {
+  if (own === undefined || (!hasRole(own, 'admin') && key.createdBy !== by)) throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
+}
 
 export const tooManyKeys = (): Error => apiError('too_many_entries', `An organization may have ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
 

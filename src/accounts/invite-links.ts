@@ -2,6 +2,8 @@
 // as long as the invitation stands, and rows alone let nobody in. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
+import type { Role } from '../wire/dashboard.js';
+import { mayInvite } from './invites.js';
 import type { Invite, InviteState, ShownInvite } from './invites.js';
 
 /** What is over can be looked at this long. */
@@ -11,6 +13,11 @@ export function inviteState(invite: Invite, now: number): InviteState {
   if (invite.acceptedAt !== null) return 'accepted';
   if (invite.revokedAt !== null) return 'revoked';
   return invite.expiresAt <= now ? 'expired' : 'pending';
+}
+
+/** Those pending that this user made, and with the role they have now could not make: they would come back by one, or bring others in. */
+export function outlived(invites: readonly Invite[], userId: string, own: Role | undefined, now: number): Invite[] {
+  return invites.filter((invite) => invite.createdBy === userId && inviteState(invite, now) === 'pending' && !mayInvite(own, invite.role));
 }
 
 /** With its state, and the token of its link as long as it is pending. */

@@ -5,6 +5,7 @@
 import { apiError } from '../errors.js';
 import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
+import { hasRole } from './members.js';
 import type { OrganizationView } from './organizations.js';
 import type { Slice } from './slice.js';
 import type { User } from './users.js';
@@ -20,6 +21,7 @@ export interface Invite {
   organizationId: string;
   email: string;               // as normalEmail() gives it
   role: Role;
+  createdBy: string | null;    // user_…; null: made before that was kept
   createdAt: number;           // milliseconds
   expiresAt: number;
   acceptedAt: number | null;
@@ -42,9 +44,13 @@ export interface Invites {
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
 
+/** `own`: the role of who invites; undefined: they are no member. */
+export const mayInvite = (own: Role | undefined, role: Role): boolean => own !== undefined && hasRole(own, role === 'owner' ? 'owner' : 'admin');
+
 /** Throws ApiError 403. `own`: the role of who invites, or takes back. */
 export function checkInviting(own: Role | undefined, role: Role): void {
-  if (role === 'owner' && own !== 'owner') throw apiError('role_not_allowed', 'Only owners may invite owners or take such an invitation back.');
+  if (mayInvite(own, role)) return;
+  throw apiError('role_not_allowed', role === 'owner' ? 'Only owners may invite owners or take such an invitation back.' : 'Inviting somebody, or taking an invitation back, needs the role admin.');
 }
 
 export const invitedAlready = (): Error => apiError('invalid_value', 'Who has this address is a member already.', 'email');

@@ -8,11 +8,12 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { newAccountId, newApiKey } from '../ids.js';
 import type { Key, Store, Table } from '../storage/store.js';
-import { changedKey, checkRotating, given, MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, newKeyRecord, successorOf, tooManyKeys } from './api-keys.js';
+import { changedKey, checkChanger, checkMaker, checkRotating, given, MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, newKeyRecord, successorOf, tooManyKeys } from './api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
 import { keyDigest, keyedHash, keyStatus, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
+import type { MembershipTable } from './lmdb/membership-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import type { Slice } from './slice.js';
 
@@ -31,7 +32,7 @@ export class LmdbApiKeys implements ApiKeys {
   private made: Uint8Array | undefined;
 
   /** `changed` is called after each change, with the organization. */
-  constructor(private readonly store: Store, private readonly audit: LmdbAuditLog, private readonly changed: (organizationId: string) => void) {
+  constructor(private readonly store: Store, private readonly memberships: MembershipTable, private readonly audit: LmdbAuditLog, private readonly changed: (organizationId: string) => void) {
     this.rows = store.table('keys');
     this.byHash = store.table('keys-by-hash');
     this.byOrganization = store.table('keys-by-organization');
@@ -117,6 +118,11 @@ export class LmdbApiKeys implements ApiKeys {
     const successor = await this.store.transaction(() => {
       const key = this.row(organizationId, id);
       if (key === undefined) return null;
+      if (createdBy !== null) {
+        const own = this.memberships.get(organizationId, createdBy)?.role;
+        checkMaker(own);
+        checkChanger(own, createdBy, key);
+      }
       const now = new Date();
       checkRotating(key, now);
       this.makeRoom(organizationId);
@@ -191,6 +197,7 @@ export class LmdbApiKeys implements ApiKeys {
     const key = newKeyRecord(organizationId, fields, { id: newAccountId('key'), secret: text, publicId, hash: new Uint8Array(hash) });
     await this.store.transaction(() => {
       if (isThere()) return;
+      if (key.createdBy !== null) checkMaker(this.memberships.get(organizationId, key.createdBy)?.role);
       this.makeRoom(organizationId);
       this.write(key);
       void this.byHash.put(hash.toString('hex'), key.id);

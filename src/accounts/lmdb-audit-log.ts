@@ -1,5 +1,6 @@
 // AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' stands for the server as a whole.
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../storage/store.js';
 import type { AuditEntry } from '../wire/dashboard.js';
 import { AUDIT_KEPT_MS, auditCursor, auditEntry, MAX_AUDIT_ENTRIES } from './audit.js';
@@ -36,15 +37,12 @@ export class LmdbAuditLog implements AuditLog {
     for (let organization: string | null = ''; organization !== null;) {
       const of: string = organization;
       let seen = 0;
-      let dead: Key[] = [];
-      for (const key of this.entries.keys({ from: [of, Number.MAX_SAFE_INTEGER], to: [of], reverse: true })) {
-        if (++seen <= MAX_AUDIT_ENTRIES && (key as [string, number, string])[1] >= before) continue;
-        dead.push(key);
-      }
-      while (dead.length > 0) {
-        const some = dead.slice(0, SWEEP_ROWS);
-        dead = dead.slice(SWEEP_ROWS);
-        await this.store.transaction(() => { for (const key of some) void this.entries.remove(key); });
+      for (let from: Key | undefined = [of, Number.MAX_SAFE_INTEGER]; from !== undefined;) {
+        const keys: Key[] = [...this.entries.keys({ from, to: [of], reverse: true, limit: SWEEP_ROWS + 1 })];
+        from = keys[SWEEP_ROWS];
+        const dead = keys.slice(0, SWEEP_ROWS).filter((key) => ++seen > MAX_AUDIT_ENTRIES || (key as [string, number, string])[1] < before);
+        if (dead.length === 0) await nextTurn();
+        else await this.store.transaction(() => { for (const key of dead) void this.entries.remove(key); });
       }
       const [next] = this.entries.keys({ from: [of, Number.MAX_SAFE_INTEGER], limit: 1 });
       organization = next === undefined ? null : (next as [string, number, string])[0];

@@ -50,10 +50,11 @@ export class LmdbDirectory implements SweptDirectory {
     const changed = (organizationId: string): void => changes.tell(organizationId);
     this.audit = new LmdbAuditLog(store);
     this.attempts = new LmdbAttempts(store);
-    this.apiKeys = new LmdbApiKeys(store, this.audit, changed);
+    const memberships = new MembershipTable(store);
+    this.apiKeys = new LmdbApiKeys(store, memberships, this.audit, changed);
     const invites = new InviteTable(store), sessions = new SessionTable(store), tokens = new TokenTable(store);
     const tables = {
-      users: new UserTable(store), organizations: new OrganizationTable(store), settings: new SettingsTable(store), memberships: new MembershipTable(store),
+      users: new UserTable(store), organizations: new OrganizationTable(store), settings: new SettingsTable(store), memberships,
       setupCode: new SetupCode(store), secondFactors: new SecondFactorTable(store), identities: new IdentityTable(store), invites, sessions, tokens, attempts: this.attempts, audit: this.audit, keys: this.apiKeys,
     };
     this.keyStore = new LmdbKeyStore(this.apiKeys, tables.organizations, tables.settings);

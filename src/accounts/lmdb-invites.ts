@@ -13,13 +13,18 @@ import type { OrganizationTable } from './lmdb/organization-table.js';
 import type { SettingsTable } from './lmdb/settings-table.js';
 import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
-import { checkBelonging, checkMembers } from './members.js';
+import { checkBelonging, checkMembers, knownPerson } from './members.js';
 import type { OrganizationView } from './organizations.js';
 import { sliceOf } from './slice.js';
 import type { Slice } from './slice.js';
 import type { User } from './users.js';
 
 export interface InvitesTables { invites: InviteTable; memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; audit: LmdbAuditLog }
+
+/** Within a transaction: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
+export function revokeOutlived({ invites, audit }: Pick<InvitesTables, 'invites' | 'audit'>, organizationId: string, userId: string, own: Role | undefined, actor: Actor): void {
+  for (const { id, email } of invites.revokeOutlived(organizationId, userId, own)) audit.note(organizationId, actor, 'invite.revoked', id, { email });
+}
 
 export class LmdbInvites implements Invites {
   constructor(private readonly store: Store, private readonly tables: InvitesTables) {}
@@ -36,7 +41,7 @@ export class LmdbInvites implements Invites {
       checkInviting(memberships.get(organizationId, by)?.role, role);
       const known = users.withEmail(email);
       if (known !== undefined && memberships.get(organizationId, known.id) !== undefined) throw invitedAlready();
-      const made = invites.create(organizationId, email, role);
+      const made = invites.create(organizationId, email, role, by);
       if (made === null) throw tooManyInvites();
       audit.note(organizationId, actor, 'invite.created', made.id, { email, role });
       return invites.shown(made);
@@ -62,10 +67,10 @@ export class LmdbInvites implements Invites {
   }
 
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView> {
-    const { invites, memberships, settings, audit } = this.tables;
+    const { invites, memberships, users, settings, audit } = this.tables;
     return this.store.transaction(() => {
       const invite = invites.ofToken(token);
-      if (invite.email !== user.email) throw inviteOfAnother();
+      if (invite.email !== knownPerson(users.get(user.id)).email) throw inviteOfAnother();
       const organization = this.#organization(invite);
       if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
       checkMembers(memberships.count(organization.id));

@@ -1,20 +1,22 @@
-// Members over the tables of memberships, users, organizations, sessions and the audit log.
+// Members over the tables of memberships, users, organizations, sessions, invitations and the audit log.
 
 import type { Store } from '../storage/store.js';
 import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
+import type { InviteTable } from './lmdb/invite-table.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
 import type { OrganizationTable } from './lmdb/organization-table.js';
 import type { SessionTable } from './lmdb/session-table.js';
 import type { SettingsTable } from './lmdb/settings-table.js';
 import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
-import { checkOwner, checkRemoving, knownMember, lastOwner } from './members.js';
+import { revokeOutlived } from './lmdb-invites.js';
+import { checkManaging, checkOwner, knownMember, lastOwner } from './members.js';
 import type { Member, Members, Membership, OwnOrganization } from './members.js';
 import { sliceOf } from './slice.js';
 import type { Slice } from './slice.js';
 
-export interface MembersTables { memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; sessions: SessionTable; audit: LmdbAuditLog }
+export interface MembersTables { memberships: MembershipTable; users: UserTable; organizations: OrganizationTable; settings: SettingsTable; sessions: SessionTable; invites: InviteTable; audit: LmdbAuditLog }
 
 export class LmdbMembers implements Members {
   constructor(private readonly store: Store, private readonly tables: MembersTables) {}
@@ -36,11 +38,14 @@ export class LmdbMembers implements Members {
   async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {
     const { memberships, audit } = this.tables;
     return this.#member(await this.store.transaction(() => {
+      const own = memberships.get(organizationId, by)?.role;
+      checkManaging(own);
       const before = knownMember(this.#row(organizationId, userId));
-      checkOwner(memberships.get(organizationId, by)?.role, role, before.role);
+      checkOwner(own, role, before.role);
       if (before.role === role) return before;
       if (role !== 'owner' && memberships.isLastOwner(organizationId, userId)) throw lastOwner('role');
       audit.note(organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+      revokeOutlived(this.tables, organizationId, userId, role, actor);
       return memberships.put(organizationId, userId, role);
     }));
   }
@@ -50,13 +55,14 @@ export class LmdbMembers implements Members {
     const leaving = userId === by;
     return this.store.transaction(() => {
       const own = memberships.get(organizationId, by)?.role;
-      if (!leaving) checkRemoving(own);
+      if (!leaving) checkManaging(own);
       const member = knownMember(this.#row(organizationId, userId));
       if (!leaving) checkOwner(own, member.role);
       if (memberships.isLastOwner(organizationId, userId)) throw lastOwner('user');
       memberships.remove(organizationId, userId);
       if (!leaving) sessions.endAll(userId);
       audit.note(organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, { role: member.role, email: users.get(userId)?.email ?? null });
+      revokeOutlived(this.tables, organizationId, userId, undefined, actor);
     });
   }
 

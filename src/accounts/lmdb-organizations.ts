@@ -7,15 +7,16 @@ import type { InviteTable } from './lmdb/invite-table.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
 import type { OrganizationTable } from './lmdb/organization-table.js';
 import type { SettingsTable } from './lmdb/settings-table.js';
+import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbApiKeys } from './lmdb-api-keys.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
-import { checkBelonging } from './members.js';
+import { checkBelonging, knownPerson } from './members.js';
 import { checkOwned } from './organizations.js';
 import type { OrganizationChange, OrganizationOverview, Organizations, OrganizationSettings, OrganizationView } from './organizations.js';
 import type { Slice } from './slice.js';
 import type { User } from './users.js';
 
-export interface OrganizationsTables { organizations: OrganizationTable; settings: SettingsTable; memberships: MembershipTable; invites: InviteTable; keys: LmdbApiKeys; audit: LmdbAuditLog }
+export interface OrganizationsTables { organizations: OrganizationTable; settings: SettingsTable; memberships: MembershipTable; users: UserTable; invites: InviteTable; keys: LmdbApiKeys; audit: LmdbAuditLog }
 
 export class LmdbOrganizations implements Organizations {
   /** `changed` is called after each change that those must know of who look organizations up, with its id. */
@@ -50,8 +51,9 @@ export class LmdbOrganizations implements Organizations {
   }
 
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView> {
-    const { organizations, memberships, audit } = this.tables;
+    const { organizations, memberships, users, audit } = this.tables;
     return this.store.transaction(() => {
+      knownPerson(users.get(owner.id));
       const own = memberships.ofUser(owner.id);
       checkBelonging(own.length);
       checkOwned(owner, own.filter(({ role }) => role === 'owner').map(({ organizationId }) => organizations.get(organizationId)).filter((one) => one !== undefined), most);

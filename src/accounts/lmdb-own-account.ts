@@ -1,8 +1,9 @@
-// OwnAccount over the tables of users, memberships, organizations, sessions, tokens, second factors and the audit log.
+// OwnAccount over the tables of users, memberships, organizations, sessions, tokens, second factors, invitations and the audit log.
 
 import type { Store } from '../storage/store.js';
 import type { Actor } from './audit.js';
 import type { IdentityTable } from './lmdb/identity-table.js';
+import type { InviteTable } from './lmdb/invite-table.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
 import type { OrganizationTable } from './lmdb/organization-table.js';
 import type { SecondFactorTable } from './lmdb/second-factor-table.js';
@@ -10,13 +11,14 @@ import type { SessionTable } from './lmdb/session-table.js';
 import type { TokenTable } from './lmdb/token-table.js';
 import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
+import { revokeOutlived } from './lmdb-invites.js';
 import { checkLeaving, emailTaken } from './own-account.js';
 import type { ChangedEmail, OwnAccount } from './own-account.js';
 import { accountGone } from './tokens.js';
 import type { User } from './users.js';
 
 export interface OwnAccountTables {
-  users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; tokens: TokenTable; secondFactors: SecondFactorTable; identities: IdentityTable; audit: LmdbAuditLog;
+  users: UserTable; memberships: MembershipTable; organizations: OrganizationTable; sessions: SessionTable; tokens: TokenTable; secondFactors: SecondFactorTable; identities: IdentityTable; invites: InviteTable; audit: LmdbAuditLog;
 }
 
 export class LmdbOwnAccount implements OwnAccount {
@@ -55,6 +57,7 @@ export class LmdbOwnAccount implements OwnAccount {
       for (const { organizationId, role } of own) {
         memberships.remove(organizationId, user.id);
         audit.note(organizationId, actor, 'member.left', user.id, { role, email: user.email });
+        revokeOutlived(this.tables, organizationId, user.id, undefined, actor);
       }
       sessions.endAll(user.id);
       tokens.removeAllOf(user.id);

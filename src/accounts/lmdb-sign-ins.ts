@@ -8,6 +8,7 @@ import type { UserTable } from './lmdb/user-table.js';
 import type { LmdbAttempts } from './lmdb-attempts.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import type { Session } from './sessions.js';
+import { isAsKnown } from './sign-ins.js';
 import type { Client, CountedLogin, Refused, SignedIn, SignIns } from './sign-ins.js';
 import { accountGone } from './tokens.js';
 import type { User } from './users.js';
@@ -36,7 +37,7 @@ export class LmdbSignIns implements SignIns {
     const { users, sessions, attempts } = this.tables;
     return this.store.transaction(() => {
       const current = users.get(known.id);
-      if (current === undefined || current.passwordHash !== known.passwordHash) return 'changed';
+      if (current === undefined || !isAsKnown(current, known)) return 'changed';
       if (current.locked) return 'locked';
       if (counted !== null) {
         attempts.forget('login', counted.email);
@@ -87,6 +88,7 @@ export class LmdbSignIns implements SignIns {
       const changed = users.change(userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       sessions.endAll(userId);
+      tokens.removeOf(userId, 'new-email');   // whoever knew the old password may have asked for another address
       attempts.forget('password', userId);
       audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;
@@ -99,7 +101,7 @@ export class LmdbSignIns implements SignIns {
       if (users.get(user.id)?.passwordHash !== user.passwordHash) return false;
       users.change(user.id, { passwordHash });
       sessions.endAll(user.id, keptSessionId);
-      tokens.removeOf(user.id, 'password');
+      for (const purpose of ['password', 'new-email'] as const) tokens.removeOf(user.id, purpose);
       attempts.forget('password', user.id);
       audit.note(null, actor, 'user.password_changed', user.id);
       return true;

@@ -9,6 +9,7 @@ import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
 import type { OrganizationView } from './organizations.js';
 import type { Slice } from './slice.js';
+import type { User } from './users.js';
 
 export interface Membership { organizationId: string; userId: string; role: Role; createdAt: string }
 
@@ -51,11 +52,17 @@ export function checkOwner(own: Role | undefined, ...touched: Role[]): void {
   if (touched.includes('owner') && own !== 'owner') throw apiError('role_not_allowed', 'Only owners may make, change or remove owners.');
 }
 
-export function checkRemoving(own: Role | undefined): void {
-  if (own === undefined || !hasRole(own, 'admin')) throw apiError('role_not_allowed', 'Removing a member needs the role admin.');
+export function checkManaging(own: Role | undefined): void {
+  if (own === undefined || !hasRole(own, 'admin')) throw apiError('role_not_allowed', 'Changing or removing a member needs the role admin.');
 }
 
 export const lastOwner = (param: string): Error => apiError('invalid_value', 'The last owner of an organization stays one. Make somebody else an owner first.', param);
+
+/** Who has deleted the account meanwhile belongs to nothing any more. */
+export function knownPerson(user: User | undefined): User {
+  if (user === undefined) throw apiError('not_signed_in', 'This account is gone.');
+  return user;
+}
 
 /** Of one more. */
 export function checkMembers(count: number): void {

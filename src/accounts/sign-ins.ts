@@ -23,7 +23,7 @@ export interface SignIns {
   /**
    * Begins a session of somebody whose password was right, and ends that of `before`, another cookie. `upgraded`: the
    * password's hash as it is to be from now on. `counted`: the attempts that were none; null: there were none, or they
-   * are forgiven already. 'changed': the password meanwhile.
+   * are forgiven already. 'changed': the password meanwhile, or a second factor was turned on, which has not been asked for.
    */
   begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused>;
   /** A login that was counted was not looked at. */
@@ -36,9 +36,9 @@ export interface SignIns {
   rename(user: User, name: string, actor: Actor): Promise<User | null>;
   /** Of the link for a new password. Rejects with ApiError 400 invalid_token. */
   userOfResetLink(token: string): Promise<string>;
-  /** The link is used up, every session of the user over. Rejects with ApiError 400 invalid_token. */
+  /** The link is used up, every session of the user over, and a link to another address void. Rejects with ApiError 400 invalid_token. */
   resetPassword(token: string, userId: string, passwordHash: string, ip: string): Promise<User>;
-  /** Every other session of the user is over. False if the password was changed meanwhile. */
+  /** Every other session of the user is over, every link but those that confirm the address void. False if the password was changed meanwhile. */
   changePassword(user: User, passwordHash: string, keptSessionId: string, actor: Actor): Promise<boolean>;
   /** Rejects with ApiError 400 invalid_token. */
   verifyEmail(token: string, ip: string): Promise<void>;
@@ -50,3 +50,8 @@ export interface SignIns {
 
 /** Shares of both are taken before the password is looked at. */
 export interface CountedLogin { readonly address: string; readonly email: string }
+
+/** Whether what was shown of `known` to sign in is what is to be shown now. */
+export function isAsKnown(current: User, known: User): boolean {
+  return current.passwordHash === known.passwordHash && (current.secondFactor !== true || known.secondFactor === true);
+}

@@ -115,6 +115,7 @@ export const settings = {
     max_tokens: setting(kind.integer(1, 1e6), 16_384, 'Most tokens that one image may take of a prompt; above it 422.'),
     max_request_tokens: setting(kind.integer(1, 1e7), 131_072, 'Most tokens that all images of a request may take together; above it 422.'),
     cache_bytes: setting(kind.bytes(0, 2 ** 40), 268_435_456, 'Memory in which a model keeps what it has seen of images, for when they come again; as much again may belong to requests under way.'),
+    max_held_bytes: setting(kind.bytes(1024, 2 ** 40), 1_073_741_824, 'Memory that the images of all requests may take at once, from their loading until their request is over, half of it for one organization; above it 503. Of a model that runs elsewhere an image counts five times its bytes. The images of one request always fit.'),
     allowed_hosts: setting(kind.list, [], 'Hosts that images may be fetched from over https, e.g. images.example.com; *.example.com for all below; * for every public host. Others are refused.', { shown: 'none' }),
     fetch_timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time fetching one image may take, redirects included.'),
   },

@@ -17,6 +17,11 @@ export class DashboardOrigin {
     return this.fixed ?? `${this.isHttps(exchange) ? 'https' : 'http'}://${exchange.header('host')}`;
   }
 
+  /** Of that the host alone, with its port. */
+  host(exchange: Exchange): string {
+    return this.configured?.host ?? exchange.header('host');
+  }
+
   /** As configured, whatever a request says: for links in mail. Null: not configured. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');

@@ -413,6 +413,11 @@ export interface Addon {
   /** `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted to. */
   inspect(path: string, options: LoadOptions): Inspection;
   /**
+   * What a GGUF file's authors recommend (its keys `general.sampling.*`), as it stands there: nothing of what is absent or no
+   * number. Throws where the file cannot be read.
+   */
+  recommendedSampling(path: string): Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>;
+  /**
    * The tensors that a GGUF file's network needs, from its metadata and from which optional tensors it lists; the data
    * is not read. For tools that write models.
    */

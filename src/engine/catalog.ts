@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { MAX_IDLE_MINUTES, MAX_OUTPUT_TOKENS, MAX_REPEATS, MIN_REPEATS, QUANTIZE_TYPES } from '../config/kinds.js';
 import type { Upstream } from '../config/upstream.js';
-import { packageRoot } from './load-addon.js';
+import { loadAddon, packageRoot } from './load-addon.js';
 
 const sampling = z.strictObject({
   temperature: z.number().min(0).max(2),
@@ -121,7 +121,10 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   });
 }
 
-/** What a folder's authors recommend: each value as far as it can be offered. */
+/** Of a model whose authors recommend nothing: as it was trained to speak. */
+export const PLAIN_SAMPLING: CatalogModel['sampling'] = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 };
+
+/** What a model's authors recommend: each value as far as it can be offered. */
 const { temperature, top_p, top_k, min_p, repetition_penalty } = sampling.shape;
 const recommendation = z.object({
   do_sample: z.boolean().optional().catch(undefined),
@@ -129,19 +132,26 @@ const recommendation = z.object({
   min_p: min_p.optional().catch(undefined), repetition_penalty: repetition_penalty.optional().catch(undefined),
 });
 
-/** The sampling of generation_config.json beside a folder's tensors; nothing where there is none or it is damaged. */
-function recommendedSampling(folder: string): Partial<CatalogModel['sampling']> {
-  let json: unknown;
+/**
+ * The sampling that a model's authors recommend: generation_config.json beside a folder's tensors, or the keys `general.sampling.*`
+ * of a GGUF file. Nothing where there is none or it is damaged: it is optional, and whoever loads the model names what is wrong.
+ */
+function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogModel['sampling']> {
+  let found: unknown;
   try {
-    json = JSON.parse(readFileSync(join(folder, 'generation_config.json'), 'utf8'));
+    found = isFolder ? JSON.parse(readFileSync(join(path, 'generation_config.json'), 'utf8')) : withoutNoise(loadAddon().recommendedSampling(path));
   } catch {
-    return {};   // it is optional, and the addon names what is wrong with it
+    return {};
   }
-  const { data } = recommendation.safeParse(json);
+  const { data } = recommendation.safeParse(found);
   if (data === undefined || data.do_sample === false) return {};
   const { do_sample: _, ...values } = data;
   return given(values);
 }
+
+/** A GGUF file has floats of 32 bits: what was written as 0.6 is 0.6 to whoever reads it here. */
+const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, number> =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
 /** Bytes of a model's weights: of the file and its other parts, or of all *.safetensors in the folder; null if nothing is there. */
 export function modelBytes(path: string): number | null {
@@ -180,7 +190,7 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     context_window: null, max_output_tokens: null, input_modalities: ['text'], image_input: 'refuse',
     // Without effect on a model that cannot reason.
     default_effort: 'medium',
-    sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1, ...(isFolder ? recommendedSampling(file) : {}) },
+    sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
   };
 }
 
@@ -191,7 +201,7 @@ export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   return {
     id: name, file: '', upstream, display_name: name, created: Math.floor(Date.now() / 1000), lifecycle: 'active',
     context_window: null, max_output_tokens: null, input_modalities: upstream.images ? ['text', 'image'] : ['text'], image_input: 'refuse',
-    default_effort: 'medium', sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+    default_effort: 'medium', sampling: PLAIN_SAMPLING,
   };
 }
 

@@ -82,8 +82,11 @@ export class FairSlots<O extends Organization = Organization> {
   #weight = 0;
   #wake: NodeJS.Timeout | undefined;
 
-  /** `places`, or how many; `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait. */
-  constructor(places: number | Places<O>, private readonly what: string, private readonly maxWeight: number, private readonly budget?: TimeBudget, private readonly now: () => number = () => performance.now()) {
+  /**
+   * `places`, or how many; `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait.
+   * `mostOfOne`: so many an organization may have at once, whether anybody waits or not: for work that takes as long as a stranger likes.
+   */
+  constructor(places: number | Places<O>, private readonly what: string, private readonly maxWeight: number, private readonly budget?: TimeBudget, private readonly now: () => number = () => performance.now(), private readonly mostOfOne = Infinity) {
     this.#places = typeof places === 'number' ? new OwnPlaces(places) : places;
   }
 
@@ -102,7 +105,7 @@ export class FairSlots<O extends Organization = Organization> {
 
   /** As run() begins where nobody waits. False: it has to. */
   take(organization: O): boolean {
-    return !this.#isFull && this.#delay(organization) === 0 && this.#places.take(organization, null);
+    return !this.#isFull && this.#delay(organization) === 0 && (this.mostOfOne === Infinity || this.#places.atWork(organization) < this.mostOfOne) && this.#places.take(organization, null);
   }
 
   release(organization: O): void {
@@ -178,11 +181,13 @@ export class FairSlots<O extends Organization = Organization> {
           soonest = Math.min(soonest, delay);
           continue;
         }
-        const atWork = this.#places.atWork(organization), turn = Math.max(line.since, this.#places.lastTurn(organization));
+        const atWork = this.#places.atWork(organization);
+        if (atWork >= this.mostOfOne) continue;    // one that ends serves the next
+        const turn = Math.max(line.since, this.#places.lastTurn(organization));
         if (atWork < fewest || (atWork === fewest && turn < earliest)) [first, since, fewest, earliest] = [organization, line.since, atWork, turn];
       }
       if (first === undefined) {
-        this.#wake = setTimeout(() => { this.#serve(); }, soonest);
+        if (soonest < Infinity) this.#wake = setTimeout(() => { this.#serve(); }, soonest);
         break;
       }
       this.#isFull = !this.#places.take(first, since);

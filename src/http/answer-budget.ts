@@ -37,6 +37,12 @@ export class HeldAnswer {
     return apiError('capacity_exhausted', 'Too much of large answers, and of requests that are to be stored with theirs, is held at the moment. Send the request again shortly.', null, { retryAfterMs: 1000 });
   }
 
+  /** As add(), but throws why not: ApiError 503, 422. */
+  hold(bytes: number): void {
+    const refusal = this.add(bytes);
+    if (refusal !== null) throw refusal;
+  }
+
   /** As many in all, for who has counted about. */
   settle(bytes: number): ApiError | null {
     return bytes > this.#bytes ? this.add(bytes - this.#bytes) : null;

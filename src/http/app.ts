@@ -64,6 +64,8 @@ export interface HttpOptions {
 
 const BODY_TIMEOUT_MS = 300_000;
 const ANSWER_TIMEOUT_MS = 300_000;
+/** So long a key that was looked at is what it was: as long as other processes take to hear of a change. */
+const KNOWN_MS = 1_000;
 /** Of the loop at once, for what of a large request can be done in slices. */
 const SLICE_MS = 5;
 
@@ -111,6 +113,7 @@ export class HttpServer {
       pingMs: options.pingMs,
       connect: options.connect,
       loopTime: this.loopTime,
+      answers: this.exchangeHost.answers,
       trace: (request) => telemetry.trace(request),
       draining: () => this.refusing,
       turnEnded: (record) => {
@@ -358,6 +361,22 @@ export class HttpServer {
   }
 
   private serve(route: Route, exchange: UwsExchange): void {
+    if (route.public === true || exchange.knownForMs < KNOWN_MS) this.serveKnown(route, exchange);
+    else void this.serveAgain(route, exchange);
+  }
+
+  /** The body was long in coming: the key may have been revoked since it was looked at. Never rejects. */
+  private async serveAgain(route: Route, exchange: UwsExchange): Promise<void> {
+    try {
+      exchange.identity = await identify((name) => exchange.header(name), this.options.authenticate);
+      if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveKnown(route, exchange));
+    } catch (error) {
+      exchange.body = undefined;
+      exchange.fail(error);
+    }
+  }
+
+  private serveKnown(route: Route, exchange: UwsExchange): void {
     if (route.enter === undefined) {
       this.serveNow(route, exchange);
       return;

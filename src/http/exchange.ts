@@ -10,6 +10,8 @@ export interface Exchange {
   readonly identity: Identity;
   /** From here on the request counts as this caller's: for routes that know their callers by something else than an API key. */
   actAs(identity: Identity): void;
+  /** What it takes is from here on the organization's (charged(), inTurn(), hold()), of a caller who is known by something else than an API key. */
+  onAccountOf(organizationId: string): void;
   /** Of the client: the connection's, or with http.trust_proxy what the proxy says. '' once the client has gone. */
   readonly remoteAddress: string;
   readonly method: string;                       // capitals
@@ -31,12 +33,19 @@ export interface Exchange {
   inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T>;
   /** So many bytes more are kept for a whole answer in the making, until it has been read. Throws ApiError 503, and 422 if no answer may have so many. */
   hold(bytes: number): void;
+  /** For an answer that goes on when this request has been answered: whoever makes it lets it go. */
+  keeping(): KeptAnswer;
   /** Called once if the client goes away before the answer is complete; at once if it already has. */
   onAborted(callback: () => void): void;
   /** Headers of the answer; before json()/sse(). A second value for a name replaces the first. */
   setHeader(name: string, value: string): void;
   /** The whole answer; a JsonText is sent as it is. Allowed after sse() as long as nothing of the stream has left. */
   json(status: number, body: unknown): void;
+  /**
+   * The whole answer, of about so many bytes: a large one is made in slices, in the organization's turn and on its account. Throws as
+   * hold(); what goes wrong later is the answer.
+   */
+  jsonInTurn(bytes: number, status: number, body: unknown): void;
   /** The whole answer, not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;
   /**
@@ -54,6 +63,9 @@ export interface Exchange {
   /** Fields for this request's log line and metrics (model, tokens, finish reason, ...). */
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
+
+/** What is kept of an answer in the making, counted with those of all requests; hold() as that of an exchange. */
+export interface KeptAnswer { hold(bytes: number): void; release(): void }
 
 export interface StreamEvent { data: string; event?: string }
 

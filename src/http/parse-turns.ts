@@ -1,7 +1,7 @@
-// Large bodies are parsed, and large stored conversations read, one after the other, those of one organization in the order they came,
-// organizations in turns. What is made of a body may go on for some slices before the next begins: no two are held as objects at once. What
-// a shared database is asked for is on its way while the next begins: a slow one holds up nobody's bodies. After each slice the loop
-// has as long for everybody else. Event-loop thread only.
+// Large bodies are parsed, large stored conversations read and large answers made of them, one after the other, those of one organization
+// in the order they came (but an answer before what is still to be read), organizations in turns. What is made of a body may go on for some
+// slices before the next begins: no two are held as objects at once. What a shared database is asked for is on its way while the next
+// begins: a slow one holds up nobody's bodies. After each slice the loop has as long for everybody else. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 
@@ -22,9 +22,18 @@ export class ParseTurns {
       for (let turn: Turn | undefined | void = parse; turn !== undefined;) turn = turn();
       return;
     }
-    const line = this.#lines.get(organizationId);
-    if (line === undefined) this.#lines.set(organizationId, [parse]);
-    else line.push(parse);
+    this.#wait(organizationId, (line) => line.push(parse));
+  }
+
+  /** What came of a turn that has been had: before the organization's others, who would hold more until then. */
+  goOn(organizationId: string, work: Turn): void {
+    this.#wait(organizationId, (line) => line.unshift(work));
+  }
+
+  #wait(organizationId: string, join: (line: Turn[]) => void): void {
+    const line = this.#lines.get(organizationId) ?? [];
+    join(line);
+    this.#lines.set(organizationId, line);
     if (this.#busy) return;
     this.#busy = true;
     setImmediate(() => this.#next());

@@ -55,6 +55,8 @@ export interface SocketTurn {
   read<T>(bytes: number, work: () => T): T;
   /** As read(), but what goes on with the message is not refused any more. */
   charged<T>(bytes: number, work: () => T): T;
+  /** So many bytes more are kept for what the turn makes, until its end. Throws ApiError 503, and 422 if nothing may have so many. */
+  hold(bytes: number): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
   /** `status` as the answer would have over HTTP; 0 if nobody waited for its end. `failure`: what was told. Later calls do nothing. */
   end(status: number, failure: Failure | null): void;

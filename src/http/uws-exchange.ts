@@ -13,12 +13,13 @@ import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { LARGE_ANSWER_BYTES, type AnswerBudget, type HeldAnswer } from './answer-budget.js';
 import { SseStream } from './event-stream.js';
-import type { EventStream, Exchange, StreamEvent } from './exchange.js';
+import type { EventStream, Exchange, KeptAnswer, StreamEvent } from './exchange.js';
 import type { Identity } from '../identity/identity.js';
+import { jsonSlices } from './json-slices.js';
 import { JsonText } from './json-text.js';
 import { sendLarge } from './large-answer.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
-import type { ParseTurns } from './parse-turns.js';
+import { SMALL_BYTES, type ParseTurns, type Turn } from './parse-turns.js';
 import { wireShape } from './shape.js';
 
 export interface ExchangeHost {
@@ -44,6 +45,16 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
   404: '404 Not Found', 413: '413 Content Too Large', 422: '422 Unprocessable Content', 429: '429 Too Many Requests',
   500: '500 Internal Server Error', 503: '503 Service Unavailable',
 };
+
+/** Milliseconds of one slice of an answer that is made in turn. */
+const SLICE_MS = 2;
+
+/** Whether all of it is done now. */
+function goneThrough(slices: Generator): boolean {
+  const until = performance.now() + SLICE_MS;
+  while (performance.now() < until) if (slices.next().done === true) return true;
+  return false;
+}
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
@@ -78,6 +89,8 @@ export class UwsExchange implements Exchange {
   private readonly abortCallbacks: (() => void)[] = [];
   private readonly fields: Record<string, string | number | boolean | null> = {};
   private known: Identity | null = null;
+  private knownAt = -Infinity;
+  private payer = '';            // without an identity: the organization whose time and room it takes
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true;           // the response object may be used
@@ -118,15 +131,25 @@ export class UwsExchange implements Exchange {
 
   /** '' as long as it is not known. */
   get organizationId(): string {
-    return this.known?.organizationId ?? '';
+    return this.known?.organizationId ?? this.payer;
   }
 
   set identity(identity: Identity) {
     this.known = identity;
+    this.knownAt = performance.now();
+  }
+
+  /** Milliseconds since the key was looked at; Infinity without one. */
+  get knownForMs(): number {
+    return performance.now() - this.knownAt;
   }
 
   actAs(identity: Identity): void {
     this.known = identity;
+  }
+
+  onAccountOf(organizationId: string): void {
+    this.payer = organizationId;
   }
 
   get remoteAddress(): string {
@@ -168,8 +191,11 @@ export class UwsExchange implements Exchange {
 
   hold(bytes: number): void {
     if (!this.open || bytes <= 0) return;
-    const refusal = (this.held ??= this.host.answers.open(this.organizationId)).add(bytes);
-    if (refusal !== null) throw refusal;
+    (this.held ??= this.host.answers.open(this.organizationId)).hold(bytes);
+  }
+
+  keeping(): KeptAnswer {
+    return this.host.answers.open(this.organizationId);
   }
 
   onAborted(callback: () => void): void {
@@ -187,6 +213,24 @@ export class UwsExchange implements Exchange {
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
     this.whole(status, JSON_TYPE, body instanceof JsonText ? (body.isShort ? body.toString() : body.pieces()) : this.account.measured(() => JSON.stringify(body)), null);
+  }
+
+  jsonInTurn(bytes: number, status: number, body: unknown): void {
+    if (bytes < SMALL_BYTES) return this.json(status, body);
+    this.hold(bytes);
+    const text = new JsonText();
+    const slices = jsonSlices(body, text);
+    const turn = (): Turn | undefined => {
+      if (!this.open) return;
+      try {
+        if (!this.charged(bytes, () => goneThrough(slices))) return turn;
+        this.json(status, text);
+      } catch (error) {
+        this.fail(error);
+      }
+      return;
+    };
+    this.host.turns.goOn(this.organizationId, turn);
   }
 
   text(status: number, contentType: string, body: string | Uint8Array): void {

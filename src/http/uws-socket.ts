@@ -14,6 +14,7 @@ import type { Failure, RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { Identity } from '../identity/identity.js';
+import type { AnswerBudget, HeldAnswer } from './answer-budget.js';
 import { LoopAccount, LoopClock } from './loop-account.js';
 import type { LoopTime } from '../admission/loop-time.js';
 import { CLOSE } from './socket.js';
@@ -31,6 +32,7 @@ export interface SocketHost {
   pingMs: number;
   maxMessageBytes: number;
   loopTime: LoopTime;
+  answers: AnswerBudget;
   trace: Telemetry['trace'];
   draining(): boolean;
   turnBegun(turn: SocketTurn): void;
@@ -219,6 +221,7 @@ class Turn implements SocketTurn {
   readonly loop = new LoopClock();
   readonly trace: RequestTrace | null;
   private fields: RequestRecord['fields'] = {};
+  private held: HeldAnswer | null = null;
   private ended = false;
 
   constructor(private readonly socket: UwsSocket, private readonly host: SocketHost) {
@@ -239,6 +242,10 @@ class Turn implements SocketTurn {
     return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this);
   }
 
+  hold(bytes: number): void {
+    if (!this.ended) (this.held ??= this.host.answers.open(this.socket.identity.organizationId)).hold(bytes);
+  }
+
   annotate(fields: RequestRecord['fields']): void {
     this.fields = { ...this.fields, ...fields };
   }
@@ -246,6 +253,7 @@ class Turn implements SocketTurn {
   end(status: number, failure: Failure | null): void {
     if (this.ended) return;
     this.ended = true;
+    this.held?.release();
     const { socket } = this;
     this.host.turnEnded(this, finished({
       requestId: this.requestId, clientRequestId: socket.header('x-client-request-id').slice(0, 128) || null,

@@ -7,6 +7,7 @@ import type { Config } from '../config/settings.js';
 import { apiError } from '../errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
+import type { AnswerBudget } from './answer-budget.js';
 import type { SocketRoute, SocketTurn } from './socket.js';
 import { UwsSocket } from './uws-socket.js';
 import type { Handshake, SocketData, SocketHost } from './uws-socket.js';
@@ -18,6 +19,7 @@ export interface SocketsOptions {
   pingMs?: number | undefined;
   connect?: Connect | undefined;
   loopTime: LoopTime;
+  answers: AnswerBudget;
   trace: Telemetry['trace'];
   draining(): boolean;
   turnEnded(record: RequestRecord): void;
@@ -51,7 +53,7 @@ export class UwsSockets {
     const host: SocketHost = {
       path: route.path, bufferBytes: config.http.stream_buffer_bytes, maxMessageBytes: limit,
       pingMs: this.options.pingMs ?? PING_MS,
-      loopTime: this.options.loopTime,
+      loopTime: this.options.loopTime, answers: this.options.answers,
       trace: (request) => this.options.trace(request),
       draining: () => this.options.draining(),
       turnBegun: (turn) => this.turns.add(turn),

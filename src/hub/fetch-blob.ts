@@ -137,11 +137,11 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
   throw new HubError('wrong_hash', `${file.path} of ${repo} came with other bytes than its hash says, twice; it is not kept`);
 }
 
-/** Until all bytes are there. A connection that breaks is taken up again where it broke, as long as each brings something. */
+/** Until all bytes are there. A connection that breaks is taken up again where it broke, as long as each comes further than any before. */
 async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<void> {
   const { client, repo, commit, signal } = job;
+  let furthest = partial.bytes;
   for (let attempt = 1; partial.bytes < file.bytes;) {
-    const before = partial.bytes;
     let failure: unknown;
     const { response, stall } = await client.open(repo, commit, file.path, partial.bytes, signal);
     try {
@@ -165,7 +165,8 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
       await response.body?.cancel().catch(() => undefined);
     }
     if (partial.bytes >= file.bytes) return;
-    attempt = partial.bytes > before ? 1 : attempt + 1;
+    attempt = partial.bytes > furthest ? 1 : attempt + 1;
+    furthest = Math.max(furthest, partial.bytes);
     const why = failure instanceof Error ? failure.message : 'the connection ends early';
     if (attempt > MAX_ATTEMPTS) {
       throw new HubError('unreachable', `${file.path} of ${repo} broke off at ${partial.bytes} of ${file.bytes} bytes, ${MAX_ATTEMPTS} times in a row (${why}); the next pull goes on from there`, failure);

@@ -8,7 +8,7 @@
 
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, sep } from 'node:path';
-import { HubError } from './hub-error.js';
+import { HubError, isShown } from './hub-error.js';
 import type { HubFile } from './hub-files.js';
 
 const COMMIT = /^[0-9a-f]{40}$/;
@@ -119,9 +119,9 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** Whether a path of a server stays below the folder it is put in. */
+/** Whether a path of a server stays below the folder it is put in, and can be shown: nothing in it steers a terminal or turns what stands around it. */
 export function isSafePath(path: string): boolean {
-  return path.length > 0 && path.length <= 512 && !/[\\\u0000-\u001f\u007f]/.test(path) && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  return path.length > 0 && path.length <= 512 && !path.includes('\\') && isShown(path) && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
 }
 
 /** Whether all shards that a folder's index names are there. */

@@ -89,7 +89,7 @@ export class HubClient {
 
   /** The commit that a branch, a tag or a commit is. Throws HubError. */
   async commit(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
-    const { sha } = await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal) as { sha?: unknown };
+    const { sha } = objectIn(await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal)) as { sha?: unknown };
     if (typeof sha !== 'string' || !COMMIT.test(sha)) throw new HubError('bad_answer', `${this.#base.host} names no commit of ${repo}@${revision}`);
     return sha;
   }
@@ -132,9 +132,10 @@ export class HubClient {
     for (let page = 0; next !== null; page++) {
       if (page === MAX_PAGES) throw new HubError('bad_answer', `${repo} has too many files to list`);
       const link: { next: URL | null } = { next: null };
-      const entries = await this.#json(next, repo, signal, link) as TreeEntry[];
+      const entries = await this.#json(next, repo, signal, link);
       if (!Array.isArray(entries)) throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
-      for (const { type, path, size, oid, lfs } of entries) {
+      for (const entry of entries as unknown[]) {
+        const { type, path, size, oid, lfs } = objectIn(entry) as TreeEntry;
         if (type === 'file') found.push(this.#file(repo, path, lfs?.size ?? size, lfs?.oid ?? lfs?.sha256 ?? oid));
       }
       if (found.length > MAX_FILES) throw new HubError('bad_answer', `${repo} has too many files to list`);
@@ -144,9 +145,10 @@ export class HubClient {
   }
 
   async #siblings(repo: string, commit: string, signal: AbortSignal | undefined): Promise<HubFile[]> {
-    const { siblings } = await this.#json(`api/models/${repo}/revision/${commit}?blobs=true`, repo, signal) as { siblings?: Sibling[] };
+    const { siblings } = objectIn(await this.#json(`api/models/${repo}/revision/${commit}?blobs=true`, repo, signal)) as { siblings?: unknown };
     if (!Array.isArray(siblings) || siblings.length > MAX_FILES) throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
-    return Promise.all(siblings.map(async ({ rfilename, size, blobId, lfs }) => {
+    return Promise.all(siblings.map(async (sibling: unknown) => {
+      const { rfilename, size, blobId, lfs } = objectIn(sibling) as Sibling;
       const bytes = lfs?.size ?? size;
       const hash = lfs?.sha256 ?? blobId;
       if (typeof bytes === 'number' && typeof hash === 'string') return this.#file(repo, rfilename, bytes, hash);
@@ -279,6 +281,9 @@ export class HubClient {
     return new HubError('bad_answer', `${what}: ${this.#base.host} answered ${status}${said === '' ? '' : ` (${said})`}`);
   }
 }
+
+/** What a hub sends may be anything. */
+const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {});
 
 export function cancelled(cause?: unknown): HubError {
   return new HubError('cancelled', 'the download was stopped; what there is of it is kept, and the next one goes on from there', cause);

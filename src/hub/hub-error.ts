@@ -13,5 +13,11 @@ export class HubError extends Error {
   }
 }
 
+/** Controls of both kinds, marks that turn the direction of writing and the like, ends of lines, halves of characters; but not the two joiners, which words and emoji have. */
+const UNSHOWN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}/gu;
+
 /** Text of a server must not steer a terminal. */
-export const printable = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ').slice(0, 200);
+export const printable = (text: string): string => text.replace(UNSHOWN, ' ').slice(0, 200);
+
+/** Whether it is printable as it is. */
+export const isShown = (text: string): boolean => text.search(UNSHOWN) < 0;

@@ -21,3 +21,19 @@ export class OidcRefusal extends Error {
     super(failure, options);
   }
 }
+
+/** Characters of each part. */
+const MAX_REASON = 300;
+
+/** What went wrong, for the log: in the words of the errors alone, because what the provider sent hangs on them, tokens among it. */
+export function reasonOf(error: unknown): string {
+  const parts: string[] = [];
+  for (let one = error; one instanceof Error && parts.length < 8; one = one.cause) {
+    if (one instanceof SyntaxError) break;   // of JSON.parse(): its words are those of the text, which may be a token
+    parts.push(one.message);
+    // What the standard has for it (RFC 6749, section 5.2).
+    if ('error' in one && typeof one.error === 'string') parts.push(one.error);
+    if ('error_description' in one && typeof one.error_description === 'string') parts.push(one.error_description);
+  }
+  return parts.map((part) => part.slice(0, MAX_REASON)).join(': ');
+}

@@ -10,6 +10,8 @@ import { isLoopback } from '../http/hosts.js';
 const TIMEOUT_S = 10;
 const FRESH_MS = 3_600_000;
 const MAX_TEXT = 256;
+/** What a provider says of itself, its keys or a person has a few thousand. */
+const MAX_ANSWER_BYTES = 1_048_576;
 
 /** What goes with a browser to the provider and comes back: three secrets that make the answer its own. */
 export interface Asked { readonly state: string; readonly nonce: string; readonly verifier: string }
@@ -63,12 +65,15 @@ export class OidcProvider {
     const tokens = await oidc.authorizationCodeGrant(configuration, returned, { pkceCodeVerifier: verifier, expectedState: state, expectedNonce: nonce, idTokenExpected: true });
     const token = tokens.claims();
     if (token === undefined) throw new Error('the provider sent no ID token');
+    if (token.sub === '') throw new Error('the ID token names nobody');
     // Many providers put the address into the other document only.
     const more = token['email'] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined ? {} : await oidc.fetchUserInfo(configuration, tokens.access_token, token.sub);
     const claims: Record<string, unknown> = { ...more, ...token };
+    // What one document has seen of an address says nothing of the other's.
+    const { email, email_verified: seen } = (token['email'] === undefined ? more : token) as Record<string, unknown>;
     return {
-      issuer: token.iss, subject: token.sub, email: text(claims['email']), name: text(claims['name']) ?? text(claims['preferred_username']),
-      isEmailVerified: claims['email_verified'] === true || claims['email_verified'] === 'true',
+      issuer: token.iss, subject: token.sub, email: text(email), name: text(claims['name']) ?? text(claims['preferred_username']),
+      isEmailVerified: seen === true || seen === 'true',
     };
   }
 
@@ -92,7 +97,7 @@ export class OidcProvider {
     const oidc = await import('openid-client');
     const { client_id: id, client_secret: secret } = this.settings;
     const configuration = await oidc.discovery(this.issuer, id, undefined, secret === null ? oidc.None() : byEither(oidc.ClientSecretBasic(secret), oidc.ClientSecretPost(secret)), {
-      timeout: TIMEOUT_S, execute: this.issuer.protocol === 'https:' ? [] : [oidc.allowInsecureRequests],
+      timeout: TIMEOUT_S, [oidc.customFetch]: boundedFetch, execute: this.issuer.protocol === 'https:' ? [] : [oidc.allowInsecureRequests],
     });
     oidc.enableNonRepudiationChecks(configuration);
     return configuration;
@@ -105,6 +110,21 @@ function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.Cli
     const named = server.token_endpoint_auth_methods_supported;
     return (named === undefined || named.includes('client_secret_basic') ? basic : post)(server, own, body, headers);
   };
+}
+
+/** As fetch(): an answer is parsed as a whole, so one that does not end would be the end of the memory. */
+async function boundedFetch(url: string, options: client.CustomFetchOptions): Promise<Response> {
+  const response = await fetch(url, { ...options, body: options.body ?? null });
+  if (response.body === null) return response;
+  let left = MAX_ANSWER_BYTES;
+  const bounded = response.body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({
+    transform: (chunk, controller) => {
+      left -= chunk.length;
+      if (left < 0) controller.error(new Error(`the provider's answer has more than ${MAX_ANSWER_BYTES} bytes`));
+      else controller.enqueue(chunk);
+    },
+  }));
+  return new Response(bounded, response);
 }
 
 const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' && value.length <= MAX_TEXT ? value : null);

@@ -4,7 +4,7 @@
 
 import { existsSync } from 'node:fs';
 import type { AuditNote } from '../accounts/audit.js';
-import { modelOfFile } from '../engine/catalog.js';
+import { modelOfFile, PLAIN_SAMPLING } from '../engine/catalog.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import { parseModelRef } from '../hub/model-ref.js';
@@ -134,7 +134,7 @@ function modelAt(name: string, file: string): CatalogModel {
   } catch {
     return {
       id: name, file, display_name: name, created: 0, lifecycle: 'active', context_window: null, max_output_tokens: null, input_modalities: ['text'], image_input: 'refuse',
-      default_effort: 'medium', sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
+      default_effort: 'medium', sampling: PLAIN_SAMPLING,
     };
   }
 }

@@ -5,6 +5,7 @@
 //   404/403 503      422       422, too long 400                   429
 import { performance } from 'node:perf_hooks';
 import type { Admission, Reservation } from '../admission/admission.js';
+import type { HeldImages } from '../generation/images/held-images.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { apiError } from '../errors.js';
 import { lifecycleHeaders } from '../generation/model-lifecycle.js';
@@ -69,9 +70,9 @@ export function findModel(deps: Pick<GenerationDeps, 'models'>, caller: Caller, 
 /** A shorter wait for a model is none. */
 const WAITED_MS = 5;
 
-interface LoadedRequest { provider: Provider; request: GenerationRequest }
+interface LoadedRequest { provider: Provider; request: GenerationRequest; held: HeldImages }
 
-/** A request with its images loaded, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
+/** A request with its images loaded, which are `held` until the caller releases them, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
 async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, request: GenerationRequest, asker: Asker, forPrompt = false): Promise<LoadedRequest> {
   const asked = performance.now();
   await model.awake(asker);
@@ -80,36 +81,46 @@ async function loadRequest(deps: Pick<GenerationDeps, 'images'>, caller: Caller,
   // A model that is loaded is ready within the same turn of the event loop.
   if (ready - asked > WAITED_MS) caller.trace?.stretch('load model', asked, ready);
   provider.check(request);
-  const messages = await deps.images.load(request.messages, asker, forPrompt && provider.decodesImages);
+  const held = deps.images.hold(asker.organization, !provider.decodesImages);
+  const messages = await deps.images.load(request.messages, asker, held, forPrompt && provider.decodesImages).catch((error: unknown) => {
+    held.release();
+    throw error;
+  });
   if (messages !== request.messages) caller.trace?.stretch('images', ready, performance.now());
-  return { provider, request: messages === request.messages ? request : { ...request, messages } };
+  return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
 }
 
 /** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
 export async function countPrompt(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<number | null> {
   const asker = askerOf(caller);
+  let loaded: LoadedRequest | undefined;
   try {
-    const { provider, request } = await loadRequest(deps, caller, model, asked, asker);
-    const { tokens, exact } = await provider.count(request, asker);
+    loaded = await loadRequest(deps, caller, model, asked, asker);
+    const { tokens, exact } = await loaded.provider.count(loaded.request, asker);
     if (!exact) caller.setHeader('x-token-count', 'estimate');
     return tokens;
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
+  } finally {
+    loaded?.held.release();
   }
 }
 
 /** The tokens themselves. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 503. */
 export async function promptTokens(deps: Pick<GenerationDeps, 'images'>, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<ArrayLike<number> | null> {
   const asker = askerOf(caller);
+  let loaded: LoadedRequest | undefined;
   try {
-    const { provider, request } = await loadRequest(deps, caller, model, asked, asker);
-    const { promptIds } = await provider.prepare(request, asker);
+    loaded = await loadRequest(deps, caller, model, asked, asker);
+    const { promptIds } = await loaded.provider.prepare(loaded.request, asker);
     if (promptIds === undefined) throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
     return promptIds;
   } catch (error) {
     if (caller.aborted) return null;
     throw error;
+  } finally {
+    loaded?.held.release();
   }
 }
 
@@ -121,31 +132,43 @@ export async function awake(model: ServedModel, caller: Caller): Promise<Provide
 
 /** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
 export async function admit(deps: GenerationDeps, caller: Caller, model: ServedModel, asked: GenerationRequest): Promise<AdmittedGeneration | null> {
-  const { identity, shape } = caller;
-  let provider: Provider;
-  let request: GenerationRequest;
+  const { shape } = caller;
+  let loaded: LoadedRequest | undefined;
   let prepared: PreparedGeneration;
   const asker = askerOf(caller);
   try {
-    ({ provider, request } = await loadRequest(deps, caller, model, asked, asker, true));
+    loaded = await loadRequest(deps, caller, model, asked, asker, true);
+    const { provider, request } = loaded;
     const from = performance.now();
     prepared = await provider.prepare(request, asker);
     caller.trace?.stretch('prepare', from, performance.now(), { 'gen_ai.usage.input_tokens': prepared.promptTokens.tokens });
   } catch (error) {
+    loaded?.held.release();
     if (caller.aborted) return null;
     // Also a refusal here tells the client where its limits stand; those below carry it themselves.
-    const headers = deps.admission.headers(identity, model.name, shape);
+    const headers = deps.admission.headers(caller.identity, model.name, shape);
     setHeaders(caller, headers instanceof Promise ? await headers : headers);
     throw error;
   }
-  if (caller.aborted) return null;
+  try {
+    const admitted = caller.aborted ? null : await reserve(deps, caller, model, loaded, prepared);
+    if (admitted === null) loaded.held.release();
+    return admitted;
+  } catch (error) {
+    loaded.held.release();
+    throw error;
+  }
+}
 
+async function reserve(deps: GenerationDeps, caller: Caller, model: ServedModel, { provider, request, held }: LoadedRequest, prepared: PreparedGeneration): Promise<AdmittedGeneration | null> {
+  const { identity, shape } = caller;
   const reserved = deps.admission.reserve({
     identity, model: model.name, promptTokens: prepared.promptTokens,
     statedCap: request.maxTokens === null ? null : prepared.maxTokens,
     modelMaximum: prepared.maxTokens, n: prepared.n,
   });
-  const reservation = reserved instanceof Promise ? await reserved : reserved;
+  const own = reserved instanceof Promise ? await reserved : reserved;
+  const reservation = held.bytes === 0 ? own : new HoldingReservation(own, held);
   if (caller.aborted) {
     reservation.refund();
     return null;
@@ -165,6 +188,25 @@ export async function admit(deps: GenerationDeps, caller: Caller, model: ServedM
   } catch (error) {
     reservation.refund();
     throw error;
+  }
+}
+
+/** A reservation with whose end the images of its request are let go. */
+class HoldingReservation implements Reservation {
+  constructor(private readonly own: Reservation, private readonly held: HeldImages) {}
+
+  headers(shape: Caller['shape']): [string, string][] {
+    return this.own.headers(shape);
+  }
+
+  settle(tokens: number): void {
+    this.held.release();
+    this.own.settle(tokens);
+  }
+
+  refund(): void {
+    this.held.release();
+    this.own.refund();
   }
 }
 

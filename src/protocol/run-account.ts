@@ -101,11 +101,11 @@ export class RunAccount {
   }
 
   #record(status: FinishedUsage['status'], finishReason: string | null, errorCode: ApiError['code'] | null): FinishedUsage {
-    const { caller: { identity, requestId, endpoint, receivedAt }, model } = this.admitted;
-    const { usage, startedAt, firstTokenAt } = this.tally;
+    const { caller: { identity, requestId, endpoint }, model } = this.admitted;
+    const { usage } = this.tally;
     return {
       requestId, organizationId: identity.organizationId, keyId: identity.keyId, model, endpoint, stream: this.stream, status,
-      receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(),
+      ...this.tally.times(),
       inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
       images: this.#images, finishReason, errorCode,
     };

@@ -1,5 +1,4 @@
 // A generation as the request log has it. Event-loop thread only.
-import { performance } from 'node:perf_hooks';
 import type { ApiError } from '../errors.js';
 import type { EndReason, GenerationRequest } from '../generation/types.js';
 import type { RequestEntry, RequestText } from '../shared/request-entry.js';
@@ -19,8 +18,8 @@ export type RequestParameters = Record<string, string | number | boolean>;
 export interface EndedRun { admitted: Pick<AdmittedGeneration, 'caller' | 'model'>; tally: RunTally; end: RunEnd; stream: boolean; images: number; parameters: RequestParameters; text: RequestText | null }
 
 export function runEntry({ admitted: { caller, model }, tally, end, stream, images, parameters, text }: EndedRun): RequestEntry {
-  const { identity: { organizationId, keyId }, requestId, endpoint, receivedAt } = caller;
-  const { usage, startedAt, firstTokenAt, queueMs, towerMs } = tally;
+  const { identity: { organizationId, keyId }, requestId, endpoint } = caller;
+  const { usage, queueMs, towerMs } = tally;
   const error = end.status === 'failed' || end.status === 'refused' ? end.error : null;
   const isLost = end.status === 'abandoned';
   return {
@@ -28,7 +27,7 @@ export function runEntry({ admitted: { caller, model }, tally, end, stream, imag
     status: error?.status ?? (isLost ? 500 : end.status === 'cancelled' ? null : 200),
     outcome: isLost ? 'failed' : end.status === 'completed' || end.status === 'cancelled' ? end.status : outcomeOfError((error as ApiError).status, usage.completionTokens),
     code: error?.code ?? (isLost ? 'internal_error' : null), finishReason: end.status === 'completed' ? end.reason : null,
-    receivedAt: Math.round(performance.timeOrigin + receivedAt), startedAt, firstTokenAt, endedAt: Date.now(), queueMs, ...(towerMs === null ? {} : { towerMs }),
+    ...tally.times(), queueMs, ...(towerMs === null ? {} : { towerMs }),
     inputTokens: usage.promptTokens, cachedTokens: usage.cachedTokens, outputTokens: usage.completionTokens, reasoningTokens: usage.reasoningTokens,
     images, parameters: { ...parameters, ...(tally.estimated ? { usage_estimated: true } : {}) }, text,
   };

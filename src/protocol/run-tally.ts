@@ -3,6 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Counted, GenerationEvent } from '../generation/types.js';
 import type { PreparedGeneration } from '../generation/provider.js';
+import { wallClock } from '../shared/wall-clock.js';
 import type { CancelStage, GenerationMeter } from '../telemetry/types.js';
 import type { Usage } from './usage.js';
 
@@ -12,8 +13,11 @@ type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' |
 /** Of one choice, as its events told so far. */
 interface ChoiceTally { tokens: number; reasoningTokens: number; lastTokenAt: number }
 
+/** Milliseconds since 1970; null: it has not come to that. */
+export interface RunTimes { readonly receivedAt: number; readonly startedAt: number | null; readonly firstTokenAt: number | null; readonly endedAt: number }
+
 export class RunTally {
-  /** Milliseconds since 1970; null: it has not come to that. */
+  /** performance.now(); null: it has not come to that. */
   startedAt: number | null = null;
   firstTokenAt: number | null = null;
   /** Milliseconds it waited in the engine's queue. */
@@ -39,7 +43,7 @@ export class RunTally {
   take(event: RunEvent): void {
     switch (event.type) {
       case 'started':
-        this.startedAt = Date.now();
+        this.startedAt = performance.now();
         this.queueMs = Math.round(event.queueMs);
         if (event.towerMs !== undefined) this.towerMs = Math.round(event.towerMs);
         this.#promptTokens = event.promptTokens;
@@ -66,6 +70,14 @@ export class RunTally {
     return { promptTokens: this.#promptTokens, cachedTokens: this.#cachedTokens, completionTokens: this.#completionTokens, reasoningTokens: this.#reasoningTokens };
   }
 
+  /** When it arrived, began and told its first token, and when it ended, should that be now. */
+  times(): RunTimes {
+    const wall = wallClock();
+    const at = (moment: number): number => Math.round(wall(moment));
+    const { startedAt, firstTokenAt } = this;
+    return { receivedAt: at(this.receivedAt), startedAt: startedAt === null ? null : at(startedAt), firstTokenAt: firstTokenAt === null ? null : at(firstTokenAt), endedAt: at(performance.now()) };
+  }
+
   /** How far it is, should it end now. */
   get stage(): CancelStage {
     if (this.startedAt === null) return 'queue';
@@ -76,7 +88,7 @@ export class RunTally {
     const { choice, tokens } = event;
     const now = performance.now();
     if (this.firstTokenAt === null) {
-      this.firstTokenAt = Date.now();
+      this.firstTokenAt = now;
       this.meter.firstToken(now - this.receivedAt);
     }
     const told = this.#choice(choice);

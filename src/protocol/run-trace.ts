@@ -72,7 +72,7 @@ export class RunTrace {
   #brokeOff(error: string | null, { stage, firstTokenAt }: RunTally): void {
     const now = performance.now();
     if (stage === 'decode' && this.#started !== null) {
-      const first = this.#first(this.#started, Math.max(0, now - (Date.now() - (firstTokenAt ?? Date.now())) - this.#started.at));
+      const first = this.#first(this.#started, Math.max(0, (firstTokenAt ?? now) - this.#started.at));
       this.trace.stretch('decode', first, now, {}, error);
     } else {
       this.trace.stretch(stage, this.#started?.at ?? this.#submittedAt, now, {}, error);

@@ -41,8 +41,8 @@ export function readable(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const clock = String(time).slice(11, 23);
   const pairs = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined).map(([name, value]) => `${name}=${show(value)}`);
-  const head = `${clock} ${String(level).padEnd(5)} ${String(msg ?? '')}`;
-  const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${String(err.stack)}` : '';
+  const head = `${clock} ${String(level).padEnd(5)} ${harmless(String(msg ?? '')).replaceAll('\n', ' ')}`;
+  const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${harmless(String(err.stack))}` : '';
   return `${pairs.length === 0 ? head : `${head}  ${pairs.join(' ')}`}${stack}\n`;
 }
 
@@ -50,5 +50,8 @@ function show(value: unknown): string {
   if (typeof value === 'number') return String(Math.round(value * 100) / 100);
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   if (/^[\x21-\x7e]+$/.test(text) && !/["=]/.test(text)) return text;
-  return JSON.stringify(text).replace(/[\x7f-\x9f]/g, ' ');   // a client's text must not steer the terminal
+  return harmless(JSON.stringify(text));
 }
+
+/** A client's text, which errors have in them too, must not steer the terminal. */
+const harmless = (text: string): string => text.replace(/(?!\n)\p{Cc}/gu, ' ');

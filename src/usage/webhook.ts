@@ -2,13 +2,13 @@
 // not followed, and the answer's body is not read. An operator may forbid addresses that are not the public internet's.
 
 import { createHmac } from 'node:crypto';
-import { lookup } from 'node:dns';
 import { request as httpRequest } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { isIP } from 'node:net';
 import type { LookupFunction } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isPublicAddress } from '../generation/images/public-address.js';
+import { resolveHost } from '../shared/resolve-host.js';
 import { VERSION } from '../version.js';
 
 export interface WebhookSettings {
@@ -44,27 +44,33 @@ export async function sendWebhook(url: string, secret: string, message: object, 
 function post(url: URL, secret: string, body: string, { public_only: publicOnly, timeout_ms: timeoutMs }: WebhookSettings, signal: AbortSignal): Promise<number> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is no public address`);
+  const either = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   return new Promise((resolve, reject) => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
     const outgoing = send(url, {
-      method: 'POST', signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]), agent: false, ...(publicOnly ? { lookup: publicLookup } : {}),
+      method: 'POST', signal: either, agent: false, ...(publicOnly ? { lookup: publicLookup(either) } : {}),
       headers: { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), 'user-agent': `monolith/${VERSION}`, 'monolith-signature': signature(secret, Math.floor(Date.now() / 1000), body) },
     }, (answer) => {
       answer.destroy();
       resolve(answer.statusCode ?? 0);
     });
     outgoing.on('error', reject);
+    // 101: nothing else comes of it then.
+    outgoing.on('upgrade', (_answer, socket) => {
+      socket.destroy();
+      reject(new Error('it answered 101'));
+    });
     outgoing.end(body);
   });
 }
 
 /** What was checked is what is dialled. */
-const publicLookup: LookupFunction = (host, options, done) => {
-  lookup(host, { all: true }, (error, found) => {
-    const allowed = (found ?? []).filter(({ address }) => isPublicAddress(address));
+const publicLookup = (signal: AbortSignal): LookupFunction => (host, options, done) => {
+  resolveHost(host, signal).then((found) => {
+    const allowed = found.filter(({ address }) => isPublicAddress(address));
     const [first] = allowed;
-    if (error !== null || first === undefined) done(error ?? new Error(`${host} has no public address`), '', 0);
+    if (first === undefined) done(new Error(`${host} has no public address`), '', 0);
     else if (options.all === true) done(null, allowed);
     else done(null, first.address, first.family);
-  });
+  }, (error: unknown) => done(error as Error, '', 0));
 };

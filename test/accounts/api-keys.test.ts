@@ -11,13 +11,15 @@ import { MAX_ACTIVE_KEYS } from '../../src/accounts/api-keys.js';
 import type { Actor } from '../../src/accounts/audit.js';
 import { AccountChanges } from '../../src/accounts/changes.js';
 import { keyObject } from '../../src/accounts/keys.js';
+import { MembershipTable } from '../../src/accounts/lmdb/membership-table.js';
 import { LmdbDirectory, openAccounts } from '../../src/accounts/lmdb-directory.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
+import type { Role } from '../../src/wire/dashboard.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_1', email: 'a@example.com', ip: '127.0.0.1' };
 
-async function open(t: Test): Promise<{ path: string; store: Store; accounts: Accounts; directory: LmdbDirectory; changes: AccountChanges; organizationId: string }> {
+async function open(t: Test): Promise<{ path: string; store: Store; accounts: Accounts; directory: LmdbDirectory; changes: AccountChanges; organizationId: string; put: (userId: string, role: Role) => Promise<unknown> }> {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   const store = await openStore(path);
   const changes = new AccountChanges();
@@ -28,13 +30,17 @@ async function open(t: Test): Promise<{ path: string; store: Store; accounts: Ac
     await store.close();
     rmSync(path, { recursive: true, force: true });
   });
-  return { path, store, accounts, directory, changes, organizationId: (await accounts.organizations.ensureFirst()).id };
+  const organizationId = (await accounts.organizations.ensureFirst()).id;
+  const put = (userId: string, role: Role): Promise<unknown> => store.transaction(() => new MembershipTable(store).put(organizationId, userId, role));
+  return { path, store, accounts, directory, changes, organizationId, put };
 }
 
 t.test('rotation: the old key goes on for the overlap, the new one may do the same', async (t) => {
-  const { accounts, directory: { audit }, organizationId } = await open(t);
+  const { accounts, directory: { audit }, organizationId, put } = await open(t);
   const { keys } = accounts;
   const permissions = { models: ['tycho-1.0'], scopes: ['inference' as const], limits: { '*': { rpm: 3 } } };
+  await put('user_1', 'developer');
+  await put('user_2', 'admin');
   const first = await keys.create(organizationId, { name: 'ci', ...permissions, createdBy: 'user_1' }, ACTOR);
   const second = await keys.rotate(organizationId, first.key.id, 3600, ACTOR, 'user_2');
   if (second === null) throw new Error('not rotated');
@@ -59,8 +65,9 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
 });
 
 t.test('rotating again never prolongs a key that is being phased out', async (t) => {
-  const { accounts, organizationId } = await open(t);
+  const { accounts, organizationId, put } = await open(t);
   const { keys } = accounts;
+  await put('user_1', 'developer');
   const { key } = await keys.create(organizationId, { name: 'ci', createdBy: 'user_1' }, ACTOR);
   const end = async (): Promise<number> => Date.parse((await keys.get(organizationId, key.id))?.revokedAt ?? '');
   await keys.rotate(organizationId, key.id, 600, ACTOR, 'user_1');

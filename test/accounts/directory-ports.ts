@@ -158,6 +158,44 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same((await actions(directory, org)).filter((action) => /^organization\.(?!created)/.test(action)), ['organization.request_text_kept', 'organization.request_text_not_kept', 'organization.suspended']);
   });
 
+  t.test('Invites: who loses the right to make one loses those that are pending, in the same step', async (t) => {
+    const directory = await open(t);
+    const { members, invites, ownAccount, audit } = directory;
+    const owner = await signUp(directory, 'owner');
+    const { organization: { id: org } } = owner;
+    const make = (by: User, email: string, role: 'viewer' | 'admin' | 'owner') => invites.create(org, `${email}@example.com`, role, by.id, actorOf(by));
+    const join = async (name: string, role: 'admin' | 'owner'): Promise<User> => (await signUp(directory, name, { invite: (await make(owner.user, name, role)).token! })).user;
+    const states = async (): Promise<Record<string, string>> => Object.fromEntries((await invites.page(org, 100, null))!.data.filter(({ state }) => state !== 'accepted').map(({ email, state }) => [email.split('@')[0], state]));
+    await make(owner.user, 'stays', 'admin');
+    const names = ['removed', 'left', 'demoted', 'gone', 'former'] as const;
+    const [removed, left, demoted, gone, former] = await Promise.all(names.map((name) => join(name, name === 'former' ? 'owner' : 'admin'))) as [User, User, User, User, User];
+    const second = await make(removed, 'of-removed', 'admin');
+    t.equal(second.createdBy, removed.id);
+    for (const [by, name] of [[left, 'left'], [demoted, 'demoted'], [gone, 'gone']] as const) await make(by, `of-${name}`, 'viewer');
+    await make(former, 'owner-of-former', 'owner');
+    await make(former, 'of-former', 'admin');
+    await signUp(directory, 'came', { invite: (await make(removed, 'came', 'viewer')).token! });
+    const elsewhere = await signUp(directory, 'elsewhere');
+    const there = await invites.create(elsewhere.organization.id, removed.email, 'admin', elsewhere.user.id, actorOf(elsewhere.user));
+    await invites.accept(there.token!, removed, actorOf(removed));
+    const other = await invites.create(elsewhere.organization.id, 'third@example.com', 'viewer', removed.id, actorOf(removed));
+
+    await members.remove(org, removed.id, owner.user.id, actorOf(owner.user));
+    t.match((await audit.list(org, 100, null)).data.filter(({ action }) => action === 'invite.revoked'), [{ target: second.id, actor: { id: owner.user.id }, detail: { email: 'of-removed@example.com' } }]);
+    await t.rejects(signUp(directory, 'of-removed', { invite: second.token! }), { code: 'invalid_token' });
+    await members.remove(org, left.id, left.id, actorOf(left));
+    await members.changeRole(org, demoted.id, 'developer', owner.user.id, actorOf(owner.user));
+    await ownAccount.delete(gone, actorOf(gone));
+    await members.changeRole(org, former.id, 'admin', owner.user.id, actorOf(owner.user));
+    t.same(await states(), {
+      'stays': 'pending', 'of-removed': 'revoked', 'of-left': 'revoked', 'of-demoted': 'revoked', 'of-gone': 'revoked', 'owner-of-former': 'revoked', 'of-former': 'pending',
+    });
+    t.equal((await actions(directory, org)).filter((action) => action === 'invite.revoked').length, 5, 'what was used up is not noted');
+    t.match(await invites.ofLink(other.token!), { invite: { id: other.id, createdBy: removed.id } }, 'of another organization they stay');
+    for (const by of [removed, demoted]) await t.rejects(make(by, 'late', 'viewer'), { code: 'role_not_allowed' }, 'nor is one made by a request that was under way');
+    for (const by of [removed, demoted]) await t.rejects(members.changeRole(org, former.id, 'viewer', by.id, actorOf(by)), { code: 'role_not_allowed' });
+  });
+
   t.test('Organizations: settings come with them, and who deletes one deletes all of it', async (t) => {
     const directory = await open(t);
     const { organizations, members, invites, apiKeys, keyStore } = directory;
@@ -192,6 +230,30 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await keyStore.find(keyDigest(secret)), undefined);
     const again = await signUp(directory, 'c');
     t.ok(again.organization.tenant > 3, 'its number is not given again');
+  });
+
+  t.test('ApiKeys: who makes or rotates one may do so then, whatever they were when the request was let in', async (t) => {
+    const directory = await open(t);
+    const { apiKeys, members, invites } = directory;
+    const { user: owner, organization: { id: org } } = await signUp(directory, 'owner');
+    const { user } = await signUp(directory, 'maker', { invite: (await invites.create(org, 'maker@example.com', 'admin', owner.id, actorOf(owner))).token! });
+    const make = (by: User) => apiKeys.create(org, { name: 'k', createdBy: by.id }, actorOf(by));
+    const rotate = (id: string) => apiKeys.rotate(org, id, 0, actorOf(user), user.id);
+    const refused = { code: 'role_not_allowed' };
+    const theirs = (await make(owner)).key, rotated = (await rotate(theirs.id))!.key;
+    t.equal(rotated.createdBy, user.id);
+    const another = (await make(owner)).key;
+    await members.changeRole(org, user.id, 'developer', owner.id, actorOf(owner));
+    const own = (await make(user)).key;
+    await t.rejects(rotate(another.id), refused, 'a developer, of their own alone');
+    const next = (await rotate(own.id))!.key;
+    await members.changeRole(org, user.id, 'viewer', owner.id, actorOf(owner));
+    for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
+    await members.remove(org, user.id, owner.id, actorOf(owner));
+    for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
+    t.equal(keyStatus((await apiKeys.get(org, next.id))!, new Date()), 'active');
+    t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'nothing is left of what was refused');
+    t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'the command line needs no role');
   });
 
   t.test('ApiKeys and KeyStore: a key is found as it is now, and only in its organization', async (t) => {
@@ -311,6 +373,8 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(both.sort(), [false, true]);
     t.same((await signIns.sessions(user.id)).map(({ id }) => id), [kept]);
     t.match(await users.get(user.id), { secondFactor: true });
+    t.equal(await signIns.begin(user, null, CLIENT, null, null), 'changed', 'the password alone was looked at before it was turned on');
+    t.type(await signIns.begin({ ...user, secondFactor: true }, null, CLIENT, cookie, null), 'object');
     t.equal(await secondFactors.proposed(user.id), null);
     t.same((await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(), [false, false, true], 'of many at once one uses it');
     t.same([await secondFactors.useStep(user.id, 10), await secondFactors.useStep(user.id, 11), await secondFactors.useStep(user.id, 12)], [false, false, true]);
@@ -323,6 +387,35 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await secondFactors.reset(user.id, OPERATOR), false);
     t.match(await users.get(user.id), { secondFactor: false });
     t.same(await actions(directory, null), ['operator.first_user', 'user.recovery_code_used', 'user.recovery_codes_replaced', 'user.second_factor_disabled', 'user.second_factor_enabled']);
+  });
+
+  t.test('OwnAccount: of an account that is gone nothing begins, as by a request that was let in just before', async (t) => {
+    const directory = await open(t);
+    const { ownAccount, organizations, invites, members } = directory;
+    const a = await signUp(directory, 'a'), b = await signUp(directory, 'b');
+    const { token } = await invites.create(a.organization.id, b.user.email, 'owner', a.user.id, actorOf(a.user));
+    await organizations.delete(b.organization.id, actorOf(b.user));
+    await ownAccount.delete(b.user, actorOf(b.user));
+    await t.rejects(organizations.create('of nobody', b.user, 5, actorOf(b.user)), { code: 'not_signed_in' });
+    await t.rejects(invites.accept(token!, b.user, actorOf(b.user)), { code: 'not_signed_in' });
+    t.same(await members.organizationsOf(b.user.id), []);
+    t.equal((await organizations.page(10, null)).data.filter(({ name }) => name === 'of nobody').length, 0);
+    t.match(await invites.ofLink(token!), { invite: { email: b.user.email } }, 'the invitation is good for whoever has the address next');
+  });
+
+  t.test('OwnAccount: who asked for another address with a password that was changed since does not get it', async (t) => {
+    const directory = await open(t);
+    const { ownAccount, signIns } = directory;
+    const { user, cookie } = await signUp(directory, 'a');
+    const ask = (): Promise<string> => ownAccount.emailToken(user, 'thief@example.com', actorOf(user));
+    const first = await ask();
+    const kept = (await signIns.find(cookie))!.session.id;
+    t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
+    await t.rejects(ownAccount.confirmEmail(first, CLIENT.ip), { code: 'invalid_token' });
+    const second = await ask();
+    await signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), user.id, 'newest', CLIENT.ip);
+    await t.rejects(ownAccount.confirmEmail(second, CLIENT.ip), { code: 'invalid_token' });
+    t.match(await signIns.withEmail('a@example.com'), { id: user.id });
   });
 
   t.test('OwnAccount: an address is taken once, an account goes whole', async (t) => {

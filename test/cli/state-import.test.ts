@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { AccountChanges } from '../../src/accounts/changes.js';
 import type { Directory } from '../../src/accounts/directory.js';
+import type { Invite } from '../../src/accounts/invites.js';
 import { keyDigest } from '../../src/accounts/keys.js';
 import { LmdbDirectory } from '../../src/accounts/lmdb-directory.js';
 import { PostgresDirectory } from '../../src/accounts/postgres/directory.js';
@@ -43,6 +44,11 @@ const actor = { type: 'user', id: owner.user.id, email: owner.user.email, ip: nu
 const invite = await source.invites.create(owner.organization.id, 'guest@example.com', 'admin', owner.user.id, actor);
 const open = await source.invites.create(owner.organization.id, 'later@example.com', 'viewer', owner.user.id, actor);
 const guest = await signUp(source, 'guest', invite.token);
+await store.transaction(() => {     // as an earlier release has it
+  const table = store.table<Partial<Invite>>('invites');
+  const { createdBy: _, ...earlier } = table.get([owner.organization.id, invite.id])!;
+  void table.put([owner.organization.id, invite.id], earlier);
+});
 const gone = await signUp(source, 'gone');
 await source.organizations.delete(gone.organization.id, actor);
 await source.organizations.change(owner.organization.id, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1_000, keepsText: true }, actor);
@@ -78,7 +84,8 @@ t.test('cut off, and gone on with; then the same as in the folder', async (t) =>
   t.match(await directory.keyStore.find(keyDigest(secret)), { keyId: key.id, identity: { organizationId: owner.organization.id, limits: { '*': { rpm: 7 } }, keyLimits: { 'hal-1.0': { tpm: 9 } }, monthlyTokenCap: 1_000, keepsText: true } });
   t.match(await directory.signIns.find(owner.cookie), { user: { email: 'owner@example.com', passwordHash: 'hash of owner', operator: true } });
   t.match(await directory.members.page(owner.organization.id, 10, null), { data: [{ email: 'owner@example.com', role: 'owner' }, { email: 'guest@example.com', role: 'admin' }] });
-  t.match(await directory.invites.ofLink(open.token ?? ''), { invite: { id: open.id } });
+  t.match(await directory.invites.ofLink(open.token ?? ''), { invite: { id: open.id, createdBy: owner.user.id } });
+  t.equal((await directory.invites.page(owner.organization.id, 10, null))?.data.find(({ id }) => id === invite.id)?.createdBy, null, 'made before that was kept');
   t.match(await directory.secondFactors.get(guest.user.id), { sealed: 'sealed', lastStep: 5, recovery: ['a', 'b"c'] });
   t.match(await directory.identities.userOf({ issuer: 'https://issuer.example', subject: 'me' }), { id: guest.user.id });
   t.ok((await signUp(directory, 'new')).organization.tenant > gone.organization.tenant, 'no number is given twice');

@@ -95,6 +95,25 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   t.ok(await eventually(() => dashboard.inside(async (inner) => [...inner.table('budgets').keys()].length === 0)), 'gone with the organization');
 });
 
+t.test('what is spent is summed up of few at once, as usage is', async (t) => {
+  const dashboard = await startDashboard();
+  t.teardown(() => dashboard.close());
+  const owner = dashboard.client();
+  const { organization } = await owner.signUp();
+  const priced = await owner.fetch('/operator/prices', { method: 'PUT', body: { currency: 'EUR', models: { 'hal-1.0': { input: 0, cached_input: 0, output: 1e6 } } } });
+  t.equal(priced.status, 200);
+  const hour = Math.floor(Date.now() / 3_600_000);
+  await dashboard.inside((store) => store.transaction(() => {
+    const hours = store.table('usage-hours');
+    for (let key = 0; key < 20_000; key++) void hours.put([organization.id, hour, 'hal-1.0', `key_${key}`, '/v1/responses'], [1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 1, 1]);
+  }));
+  const path = `/organizations/${organization.id}/budget`;
+  t.match(await owner.get<BudgetObject>(path), { spent: 20_000, currency: 'EUR' });
+  const all = await Promise.all(Array.from({ length: 100 }, async () => (await owner.fetch(path)).status));
+  t.ok(all.filter((status) => status === 200).length >= 66, 'two read and 64 wait');
+  t.ok(all.includes(503), 'others are told to come again');
+});
+
 t.test('a webhook is tried again, not for ever, follows nothing, and stays outside where an operator says so', async (t) => {
   const settings = { public_only: false, timeout_ms: 5_000, attempts: 3 };
   const go = new AbortController().signal;
@@ -106,6 +125,11 @@ t.test('a webhook is tried again, not for ever, follows nothing, and stays outsi
   t.teardown(() => never.close());
   await t.rejects(sendWebhook(never.url, 's', {}, settings, go, 5), { message: /answered 500/ });
   t.equal(never.taken.length, 3);
+  const switching = createServer((request) => request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n'));
+  await new Promise<void>((resolve) => switching.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => switching.close());
+  const waits = new Promise((_, reject) => { setTimeout(() => reject(new Error('it waits for ever')), 10_000).unref(); });
+  await t.rejects(Promise.race([waits, sendWebhook(`http://127.0.0.1:${(switching.address() as AddressInfo).port}/`, 's', {}, { ...settings, attempts: 1 }, go, 5)]), { message: /answered 101/ });
   const inside = await receiver([]);
   t.teardown(() => inside.close());
   // Spelled as numbers of every kind, and by a name that leads there.

@@ -118,6 +118,20 @@ t.test('a member who is removed', async (t) => {
   t.same((await leaving.client.get<Me>('/me')).organizations, [], 'who leaves stays signed in');
 });
 
+t.test('an admin who is removed does not come back by an invitation they made', async (t) => {
+  const removed = await member('removed@example.com', 'admin');
+  const second = await invite('second@example.com', 'admin', removed.client);
+  const demoted = await member('demoted@example.com', 'admin');
+  const third = await invite('third@example.com', 'viewer', demoted.client);
+  await owner.delete(`/organizations/${org}/members/${removed.id}`);
+  await owner.patch(`/organizations/${org}/members/${demoted.id}`, { role: 'developer' });
+  for (const one of [second, third]) {
+    t.match(await refusal(dashboard.client().get(`/invites/${tokenOf(one)}`)), { status: 400, code: 'invalid_token' });
+    t.match(await refusal(dashboard.client().signUp({ email: one.email, invite: tokenOf(one) })), { status: 400, code: 'invalid_token' });
+    t.match((await owner.get<ListPage<AuditEntry>>(`/organizations/${org}/audit-log?limit=10`)).data.find(({ target }) => target === one.id), { action: 'invite.revoked', actor: { id: ownerUser.id }, detail: { email: one.email } });
+  }
+});
+
 t.test('another organization is not there', async (t) => {
   const paths = [
     ['GET', ''], ['PATCH', '', { name: 'X' }], ['DELETE', ''], ['GET', '/members'], ['PATCH', `/members/${viewer.id}`, { role: 'admin' }], ['DELETE', `/members/${viewer.id}`],

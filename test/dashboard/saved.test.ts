@@ -112,3 +112,22 @@ t.test('erased with an organization and with users who are gone; bounded', async
   await saved.remove('org_1', 'm0');
   await saved.add(row('more'), 'x');
 });
+
+t.test('reading it, and lists that are read whole, takes of the time that the organization may take of others', async (t) => {
+  const { owner, organization, client, close } = await openOwned({ env: { MONOLITH_LIMITS_LOOP_MS: '1' } });
+  t.teardown(close);
+  const LIST = `/organizations/${organization.id}/playground/saved`;
+  const { id } = await owner.post<SavedItem>(LIST, { kind: 'conversation', name: 'Long', content: content('x'.repeat(100_000)) });
+  for (const path of [`${LIST}/${id}`, LIST, `/organizations/${organization.id}/members`, `/organizations/${organization.id}/invites`]) {
+    let answer = await owner.fetch(path);
+    for (let read = 0; read < 1_000 && answer.status === 200; read++) {
+      await answer.text();
+      answer = await owner.fetch(path);
+    }
+    t.match(await answer.json(), { error: { code: 'rpm_limit_exceeded' } });
+    t.equal(answer.status, 429);
+  }
+  const other = client();
+  const { organization: another } = await other.signUp({ email: 'other@example.com' });
+  t.same(await names(other, `/organizations/${another.id}/playground/saved`), [], 'nobody else\'s');
+});

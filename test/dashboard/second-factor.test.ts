@@ -1,4 +1,6 @@
 // One-time codes as a second factor: turned on, asked for, throttled, lost, and required of operators.
+import { request } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import t from 'tap';
 import type { AuditEntry, ListPage, LoginAnswer, Me, OperatorUser, RecoveryCodes, SecondFactorProposal, SecondFactorState } from '../../src/wire/dashboard.js';
 import { PASSWORD, refusal } from '../support/dashboard-client.js';
@@ -154,4 +156,18 @@ t.test('required of operators', async (t) => {
   await operator.get('/operator/users');
   t.match(await operator.get<Me>('/me'), { second_factor_missing: false });
   t.match(await refusal(operator.post('/second-factor/disable', { password: PASSWORD, code })), { status: 403, code: 'second_factor_required' });
+});
+
+t.test('a Host header with a port that is none', async (t) => {
+  const client = dashboard.client();
+  await client.signUp({ email: 'odd-host@example.com' });
+  const { csrf_token: token } = await client.get<Me>('/me');
+  const host = '127.0.0.1:99999';
+  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+    request(`${dashboard.url}/dashboard/api/second-factor/begin`, {
+      method: 'POST', headers: { host, origin: `http://${host}`, cookie: `sid=${client.cookie ?? ''}`, 'x-csrf-token': token, 'content-type': 'application/json' },
+    }, resolve).on('error', reject).end(JSON.stringify({ password: PASSWORD }));
+  });
+  answer.resume();
+  t.equal(answer.statusCode, 200, 'it is shown by the app, no more');
 });

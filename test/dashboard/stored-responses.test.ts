@@ -1,5 +1,6 @@
 // …/responses: what is stored, in a list without its content and one as a conversation; whose it is decides who sees it.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import OpenAI from 'openai';
 import type { AuditEntry, CreatedApiKey, InviteObject, ListPage, StoredConversation, StoredResponseObject } from '../../src/wire/dashboard.js';
@@ -55,6 +56,18 @@ t.test('one as a conversation, with all that it continues', async (t) => {
   t.equal(data.filter(({ action, target }) => action === 'response.read' && target === second.id).length, 1);
 });
 
+t.test('reading leaves entries no faster than changes may', async (t) => {
+  const { id } = await openai.responses.create({ model, input: 'A: x' });
+  const reads = await Promise.all(Array.from({ length: 400 }, async () => {
+    const answer = await owner.fetch(`${LIST}/${id}`);
+    const { error } = await answer.json() as { error?: { code: string } };
+    return `${answer.status} ${error?.code ?? ''}`;
+  }));
+  t.same([...new Set(reads)].sort(), ['200 ', '429 too_many_attempts'], 'the log has room for ten thousand: whoever reads without end would have what matters pushed out');
+  t.equal((await owner.fetch(LIST)).status, 200, 'what leaves none is not counted');
+  await sleep(1_000);      // for those that come
+});
+
 t.test('what is very long is cut, from the oldest on', async (t) => {
   const said = (id: string, items: object[]): ChainedResponse => ({
     id, organizationId: 'org_x', model, createdAt: 1, status: 'completed', background: false, previousId: null, output: [],
@@ -65,6 +78,12 @@ t.test('what is very long is cut, from the oldest on', async (t) => {
   t.same(turns.map(({ id }) => id), ['b', 'c']);
   t.equal(earlier, 1);
   t.match(turns[0]?.input[0], { cut: true, text: /^x{20000}$/ });
+  const { turns: [huge] } = conversationOf([said('e', Array.from({ length: 1_000 }, (_, at) => ({ content: `${at} `.padEnd(10_000, 'x') })))]);
+  t.match(huge?.input.at(-1), { cut: false, text: /^999 x+$/ });
+  t.match(huge?.input[0], { cut: true, text: '' }, 'of a single response too, its oldest');
+  t.ok(JSON.stringify(huge).length < 1_000_000);
+  const wordless = Array.from({ length: 40 }, (_, at) => said(`f${at}`, Array.from({ length: 1_000 }, () => ({ content: '' }))));
+  t.match(conversationOf(wordless), { turns: { length: 4 }, earlier: 36 }, 'many items without a word are long too');
   const kinds = conversationOf([said('d', [
     { content: [{ type: 'input_text', text: 'see' }, { type: 'input_image', image_url: 'data:image/png;base64,' }] },
     { type: 'function_call', name: 'f', arguments: '{"a":1}' }, { type: 'function_call_output', output: 'done' },

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';
+import { Connection } from '../support/web-socket.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -289,6 +290,24 @@ t.test('an answer whose log-probabilities are more than one may have is refused,
     const refused = await ask(path, body);
     t.match(refused, { status: 422, error: { code: 'unsupported_value', message: /^The answer would have more than the 131072 bytes that one may have\. Ask for less at once: / } }, `${path} ${JSON.stringify(body).slice(0, 60)}`);
     t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
+  }
+  // Nor over a WebSocket, nor in the background.
+  const wide = { input: 'x', max_output_tokens: 100, top_logprobs: 20, include: ['message.output_text.logprobs'], temperature: 2, text: { format: lengthy } };
+  const socket = await Connection.open(small);
+  for (let at = 0; at < 2; at++) {
+    const { type, response } = (await socket.turn({ model: 'qwen', ...wide })).at(-1) as unknown as { type: string; response: { error: { message: string } } };
+    t.match([type, response.error.message], ['response.failed', /^The answer would have more than the 131072 bytes/]);
+    t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
+  }
+  socket.socket.close();
+  for (let at = 0; at < 2; at++) {
+    const created = await ask('/v1/responses', { ...wide, background: true, store: true }) as unknown as { id: string };
+    const stored = async (): Promise<{ status: string; output: unknown[]; error: { message: string } | null }> =>
+      await (await fetch(`${small.url}/v1/responses/${created.id}`, { headers: { authorization: `Bearer ${small.key}` } })).json() as never;
+    t.ok(await eventually(async () => (await stored()).status === 'failed'));
+    const { output, error } = await stored();
+    t.match(error, { message: /^The answer would have more than the 131072 bytes/ });
+    t.ok(JSON.stringify(output).length > 10_000, 'what there was of it is kept');
   }
   t.ok(await eventually(async () => (await small.metrics()).get('monolith_sequences_running{model="qwen"}') === 0), 'what was refused runs no more');
 });

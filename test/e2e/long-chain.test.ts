@@ -1,6 +1,8 @@
 // Conversations far longer than any context, shortened for the model, of many requests at once: what was read is let go as soon
 // as the prompt is made, and what is to be stored counts as long as it is kept, or a hundred of them would be the end of the heap.
 import t from 'tap';
+import type { StoredConversation } from '../../src/wire/dashboard.js';
+import { dashboardClient } from '../support/dashboard-client.js';
 import { startMonolith, type Monolith } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -46,6 +48,16 @@ t.test('requests that wait for the model hold nothing of the chain they continue
   t.equal(status, 200);
   const all = await Promise.all(Array.from({ length: AT_ONCE }, () => create({ previous_response_id: id, input: 'Hi' })));
   t.same(all.map((one) => one.status), Array.from({ length: AT_ONCE }, () => 200));
+  t.equal(server.process.exitCode, null);
+});
+
+t.test('who looks at it on the dashboard, many times at once, holds nothing of it either', async (t) => {
+  const { server, create } = await start(t);
+  const { id } = await create({ input: LONG });
+  const member = dashboardClient(server.url);
+  const { organization } = await member.signUp();     // the first one has the organization of the first key
+  const all = await Promise.all(Array.from({ length: AT_ONCE }, () => member.get<StoredConversation>(`/organizations/${organization.id}/responses/${id}`)));
+  for (const { turns } of all) t.match(turns, [{ input: [{ cut: true }, { text: 'ok' }, { text: 'Hi' }] }]);
   t.equal(server.process.exitCode, null);
 });
 

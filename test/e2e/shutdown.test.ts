@@ -13,10 +13,10 @@ function begin(server: Monolith, maxTokens: number): Promise<Response> {
   });
 }
 
-/** It has heard the signal. */
+/** It has heard the signal, on every thread: connections of their own reach them all. */
 const notReady = (server: Monolith): Promise<boolean> => eventually(async () => {
-  const ready = await fetch(`${server.url}/readyz`).catch(() => null);
-  return ready === null || ready.status === 503;
+  const asked = await Promise.all(Array.from({ length: 4 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } }).catch(() => null)));
+  return asked.every((ready) => ready === null || ready.status === 503);
 });
 
 for (const threads of ['1', '2']) {

@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { ggufHead, type Metadata } from '../../bench/lib/gguf-writer.js';
 import { builtInCatalog, checkedDrafts, modelBytes, modelOfFile, readCatalog, withOverrides } from '../../src/engine/catalog.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from '../addon/starter.js';
@@ -48,6 +49,31 @@ t.test('any file under any name', async (t) => {
   t.throws(() => modelOfFile('mine', '/nowhere.gguf'), { name: 'CatalogError', message: /nowhere\.gguf: is not there/ });
   t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), { message: /is no file, and no folder with a config\.json/ });
   t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
+});
+
+t.test('a GGUF file is sampled as its authors recommend, unless an operator says otherwise', async (t) => {
+  const folder = t.testdir();
+  const plain = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 };
+  const samplingOf = (metadata: Metadata, cut = 0): object => {
+    const path = join(folder, 'm.gguf');
+    const { head } = ggufHead([['general.architecture', { type: 'string', value: 'llama' }], ...metadata], []);
+    writeFileSync(path, head.subarray(0, head.length - cut));
+    return modelOfFile('m', path).sampling;
+  };
+  const recommended: Metadata = [
+    ['general.sampling.temp', { type: 'float32', value: 0.6 }], ['general.sampling.top_k', { type: 'uint32', value: 20 }], ['general.sampling.top_p', { type: 'float32', value: 0.95 }],
+    ['general.sampling.min_p', { type: 'float32', value: 0.05 }], ['general.sampling.penalty_repeat', { type: 'float32', value: 1.1 }], ['general.sampling.mirostat', { type: 'uint32', value: 2 }],
+  ];
+  t.same(samplingOf([]), plain);
+  t.same(samplingOf(recommended), { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0.05, repetition_penalty: 1.1 }, 'as they were written, not as floats of 32 bits are');
+  t.same(samplingOf([
+    ['general.sampling.temp', { type: 'float32', value: 9 }], ['general.sampling.top_k', { type: 'float32', value: 0.5 }], ['general.sampling.top_p', { type: 'string', value: '0.9' }],
+    ['general.sampling.min_p', { type: 'float32', value: NaN }], ['general.sampling.penalty_repeat', { type: 'float32', value: 1.25 }],
+  ]), { ...plain, repetition_penalty: 1.25 }, 'what cannot be offered is left out, the rest stays');
+  t.same(samplingOf(recommended, 40), plain, 'a file that cannot be read is named by whoever loads it');
+  samplingOf(recommended);
+  const [set] = withOverrides([modelOfFile('m', join(folder, 'm.gguf'))], { m: { sampling: { temperature: 0.2 } } });
+  t.match(set, { sampling: { temperature: 0.2, top_k: 20 } });
 });
 
 t.test('overrides change what they name', async (t) => {

@@ -14,7 +14,7 @@ const apis = [chatCompletions, messages, responses, completions];
 /** The events, joined; times left out, which differ. */
 function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole: boolean): string {
   const events: GenerationEvent[] = [];
-  const answer = new AnswerEvents({ n: 2, stop: ['zzz'], maxCalls: 3, estimatedPrompt: 10, cap: null, context: null }, 0, (event) => events.push(event), () => {});
+  const answer = new AnswerEvents({ n: 2, stop: ['zzz'], maxCalls: 3, estimatedPrompt: 10, cap: null, context: null }, 0, (event) => events.push(event), () => {}, () => {});
   const reader = api.reader(answer, () => notUnderstood('with an error'));
   const done = declared(() => {
     if (whole) {

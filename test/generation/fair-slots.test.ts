@@ -34,6 +34,19 @@ t.test('in turns', async (t) => {
   t.equal(bench.begun.at(-1), 'd', 'and all are free again');
 });
 
+t.test('nobody has more than so many, even where nobody waits', async (t) => {
+  const bench = new Bench(new FairSlots(4, 'tests', 100, undefined, undefined, 3));
+  const all = Promise.all(['a', 'a', 'a', 'a', 'a'].map((organization) => bench.add(organization)));
+  t.equal(bench.begun.join(''), 'aaa', 'one place is kept');
+  const other = Promise.all([bench.add('b'), bench.add('b')]);
+  t.equal(bench.begun.join(''), 'aaab', 'and taken at once by another');
+  for (let i = 0; i < 7; i++) await bench.next();
+  await Promise.all([all, other]);
+  t.equal(bench.begun.length, 7);
+  t.same(bench.begun.slice(4).sort(), ['a', 'a', 'b'], 'what waits goes on when one of its own ends');
+  await Promise.all([bench.add('c'), bench.next()]);
+});
+
 t.test('what waits leaves with its client', async (t) => {
   const bench = new Bench(new FairSlots(1, 'tests', 100));
   const first = bench.add('a');

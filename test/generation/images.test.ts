@@ -9,6 +9,7 @@ import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/errors.js';
 import type { FetchWorld } from '../../src/generation/images/fetch-image.js';
 import { decodeRgb } from '../../src/generation/images/decode-image.js';
+import { ImageBudget } from '../../src/generation/images/held-images.js';
 import { createImageLoader } from '../../src/generation/images/load-images.js';
 import { isPublicAddress } from '../../src/generation/images/public-address.js';
 import { eventually } from '../e2e/monolith.js';
@@ -36,7 +37,7 @@ type Settings = Partial<ReturnType<typeof configWith>['images']>;
 
 async function load(sources: ImageSource[], settings: Settings = {}, world: Partial<FetchWorld> = {}): Promise<LoadedImage[]> {
   const loader = createImageLoader({ ...configWith({}).images, ...settings }, world);
-  const [loaded] = await loader.load([message(...sources)], claimant);
+  const [loaded] = await loader.load([message(...sources)], claimant, loader.hold(1, false));
   if (typeof loaded?.content !== 'object' || loaded.content === null) throw new Error('no parts');
   return loaded.content.flatMap((part) => (part.type === 'image' && part.source.kind === 'loaded' ? [part.source.image] : []));
 }
@@ -68,9 +69,9 @@ t.test('the four formats, told by their bytes', async (t) => {
 t.test('without images, and with loaded ones, the messages are the very same', async (t) => {
   const loader = createImageLoader(configWith({}).images);
   const messages: Message[] = [{ role: 'system', content: 'x' }, { role: 'assistant', content: null }, { role: 'user', content: [{ type: 'text', text: 'y' }] }];
-  t.equal(await loader.load(messages, claimant), messages);
-  const loaded = await loader.load([...messages, message(base64(png))], claimant);
-  t.equal(await loader.load(loaded, claimant), loaded);
+  t.equal(await loader.load(messages, claimant, loader.hold(1, false)), messages);
+  const loaded = await loader.load([...messages, message(base64(png))], claimant, loader.hold(1, false));
+  t.equal(await loader.load(loaded, claimant, loader.hold(1, false)), loaded);
   t.equal(loaded[2], messages[2]);
 });
 
@@ -132,19 +133,19 @@ t.test('a client that has gone, and an organization with many', async (t) => {
   // The bytes differ, so that none is known already.
   const bodies = Array.from({ length: 24 }, (_, i) => base64(Buffer.concat([big, Buffer.from([i])])));
   const loader = createImageLoader({ ...configWith({}).images, max_pixels: 1e9 });
-  await loader.load([message(base64(png))], claimant);                 // the library itself is loaded
+  await loader.load([message(base64(png))], claimant, loader.hold(1, false));                 // the library itself is loaded
   const client = new AbortController();
   let done = 0;
-  const loads = Array.from({ length: 6 }, (_, i) => loader.load([message(...bodies.slice(4 * i, 4 * i + 4))], { organization: 1, signal: client.signal }).finally(() => done++));
+  const loads = Array.from({ length: 6 }, (_, i) => loader.load([message(...bodies.slice(4 * i, 4 * i + 4))], { organization: 1, signal: client.signal }, loader.hold(1, false)).finally(() => done++));
   const outcomes = Promise.allSettled(loads);
-  await loader.load([message(base64(png))], { organization: 2 });
+  await loader.load([message(base64(png))], { organization: 2 }, loader.hold(2, false));
   t.ok(done < 3, `another organization's picture does not wait behind all of them (${done} of 6 requests were done)`);
   client.abort(new Error('gone'));
   const spent = cpuTime();
   t.match((await outcomes).at(-1), { status: 'rejected', reason: { message: 'gone' } });
-  await loader.load([message(base64(png))], { organization: 1 });
+  await loader.load([message(base64(png))], { organization: 1 }, loader.hold(1, false));
   t.ok(spent() < 3_000, `those that wait are given up: ${spent().toFixed()} ms of computing`);
-  await t.rejects(loader.load([message(base64(png))], { organization: 1, signal: client.signal }), { message: 'gone' });
+  await t.rejects(loader.load([message(base64(png))], { organization: 1, signal: client.signal }, loader.hold(1, false)), { message: 'gone' });
 });
 
 t.test('public addresses', (t) => {
@@ -278,6 +279,9 @@ t.test('fetching', async (t) => {
     t.match(await fetched('https://images.test/'), failed, 'cut in the middle');
     reply = (request) => request.socket.destroy();
     t.match(await fetched('https://images.test/'), failed, 'no answer');
+    reply = (request) => request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n');
+    const late = new Promise((resolve) => { setTimeout(() => resolve('it waits for its time to be over'), 20_000).unref(); });
+    t.match(await Promise.race([fetched('https://images.test/', undefined, { fetch_timeout_ms: 60_000 }), late]), failed, 'another protocol, told at once');
   });
 
   t.test('size and time', async (t) => {
@@ -344,4 +348,33 @@ t.test('pixels come as they look, 8 bits of each colour', async (t) => {
   t.same([first.width, first.height, first.pixels.every((value) => value === 10)], [6, 4, true], 'an animation: its first frame');
   const cmyk = await decoded(await sharp({ create: { width: 6, height: 4, channels: 3, background: 'red' } }).toColourspace('cmyk').jpeg().toBuffer());
   t.ok(cmyk.pixels[0]! > 180 && cmyk.pixels[1]! < 90 && cmyk.pixels[2]! < 90, `CMYK: red stays red (${cmyk.pixels.subarray(0, 3).join(', ')})`);
+});
+
+t.test('what images take is counted until it is let go: half of it is one organization\'s, and a whole request always fits', async (t) => {
+  const budget = new ImageBudget(1_000, 50);
+  const first = budget.open(1, false), second = budget.open(1, false), other = budget.open(2, false);
+  first.add(300);
+  t.throws(() => second.add(201), { code: 'capacity_exhausted', retryAfterMs: 2_000 });
+  second.add(200);
+  other.add(500);
+  t.throws(() => budget.open(3, false).add(1), { code: 'capacity_exhausted' }, 'nothing is left');
+  first.release();
+  first.release();
+  t.equal(budget.taken, 700);
+  second.release();
+  other.release();
+  t.equal(budget.taken, 0);
+  const small = new ImageBudget(10, 50).open(1, true);
+  small.add(50);
+  t.equal(small.bytes, 250, 'of a server elsewhere an image counts five times');
+
+  const loader = createImageLoader({ ...configWith({}).images, max_bytes: png.length, max_held_bytes: 1_024 });
+  const held = loader.hold(1, true);
+  await loader.load([message(...Array.from({ length: 5 }, () => base64(png)), base64(png))], claimant, held);
+  t.equal(held.bytes, 5 * png.length, 'one that comes again is kept once');
+  const further = loader.hold(1, true);
+  const others = await Promise.all([1, 2, 3, 4, 5].map((red) => sharp({ create: { width: 8, height: 8, channels: 3, background: { r: red, g: 0, b: 0 } } }).png().toBuffer()));
+  await t.rejects(loader.load([message(...Array.from({ length: 5 }, (_, i) => base64(Buffer.concat([others[i]!, Buffer.alloc(png.length - others[i]!.length)]))))], claimant, further), { code: 'capacity_exhausted' });
+  held.release();
+  further.release();
 });

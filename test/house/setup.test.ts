@@ -1,5 +1,6 @@
 // What the scripts of a checkout refuse before they build something that fails later.
 
+import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,6 +25,15 @@ t.test('the page is not built with packages that are the tests\'', async (t) => 
   t.match(wrongWebPackage(web), /needs react 19\.3\.1, and 18\.3\.1 .* Run npm ci$/);
   put(web, '19.3.1');
   t.equal(wrongWebPackage(web), null);
+});
+
+t.test('a script says what it does, and which word it does not know, in a line and without a stack', (t) => {
+  const run = (script: string, ...words: string[]): { status: number | null; stdout: string; stderr: string } => spawnSync(process.execPath, [join(packageRoot, 'scripts', `${script}.mjs`), ...words], { encoding: 'utf8' });
+  t.match(run('faults', '--help'), { status: 0, stdout: /^npm run faults /, stderr: '' });
+  t.match(run('fuzz', '--nonsense'), { status: 1, stdout: '', stderr: 'monolith: Unknown option \'--nonsense\'. --help tells which there are.\n' });
+  t.match(run('fuzz', 'chat', '--seconds', 'abc'), { status: 1, stdout: '', stderr: 'monolith: --seconds is a number.\n' });
+  t.match(run('simulate', '--half', 'third'), { status: 1, stdout: '', stderr: 'monolith: --half is engine or service.\n' });
+  t.end();
 });
 
 t.test('every package that is shipped stands in the notices, in the version that is', async (t) => {

@@ -25,6 +25,13 @@ const routes: Route[] = [
     },
   },
   {
+    method: 'GET', path: '/sliced', scope: null,
+    serve: (exchange) => {
+      const bytes = Number(exchange.query.get('bytes'));
+      exchange.jsonInTurn(bytes, 200, { a: long(bytes), ...(exchange.query.has('bad') ? { b: [10n] } : {}) });
+    },
+  },
+  {
     method: 'GET', path: '/grows', scope: null,
     serve: (exchange) => {
       for (let at = 0; at < 100; at++) exchange.hold(MIB);
@@ -72,6 +79,30 @@ t.test('they come whole, however they are read', async (t) => {
     t.equal(a.every((entry, at) => entry === `${at}é`), true, 'put together of pieces');
   }
   t.equal((await server.fetch(`/text?bytes=${MIB}`, { method: 'HEAD' })).status, 200);
+});
+
+t.test('one that is made in slices is the same, and others are served between them', async (t) => {
+  const server = await startRoutes(routes, { http: { max_answering_bytes: 96 * MIB, max_body_bytes: MIB } });
+  t.teardown(() => server.close());
+  for (const bytes of [10, 200_000, 12 * MIB]) t.equal(await (await server.fetch(`/sliced?bytes=${bytes}`)).text(), JSON.stringify({ a: long(bytes) }));
+  t.equal((await server.fetch(`/sliced?bytes=${MIB}&bad`)).status, 500, 'what cannot be made is told');
+  t.equal((await server.fetch(`/sliced?bytes=${64 * MIB}`)).status, 422, 'and what is too large is not begun');
+  let others = 0, before = 0, over = false;
+  const large = server.fetch(`/sliced?bytes=${12 * MIB}`).then((response) => {
+    before = others;
+    return response.arrayBuffer();
+  }).then(() => { over = true; });
+  while (!over) {
+    await server.fetch('/text?bytes=10');
+    others++;
+  }
+  await large;
+  t.ok(before > 8, `${before} others before it begins`);
+  const gone = reader(server, `/sliced?bytes=${12 * MIB}`);
+  await sleep(20);
+  gone.destroy();
+  await turns();
+  t.equal(server.http.inFlight, 0, 'who goes meanwhile leaves nothing');
 });
 
 t.test('of one organization no more are held than its share', async (t) => {

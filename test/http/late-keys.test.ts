@@ -1,5 +1,6 @@
 // Requests whose key takes time to be looked up: nothing of them is lost meanwhile, and nothing left of them behind.
 import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { Identity } from '../../src/identity/identity.js';
@@ -70,4 +71,31 @@ t.test('keys that are looked up late', async (t) => {
   t.equal(await status, 401);
   t.equal(waiting.length, 0);
   waiting = [];
+});
+
+t.test('a key that is revoked while a body is on its way serves nothing of it', async (t) => {
+  const server = await startRoutes(echoRoutes);
+  t.teardown(() => server.close());
+  const body = JSON.stringify({ a: 1 });
+  /** Sends half of a body; what that returns sends the other, and resolves to the answer. */
+  const begin = async (secret: string): Promise<() => Promise<string>> => {
+    let answer = '';
+    const socket = connect(server.port, '127.0.0.1').on('data', (bytes: Buffer) => { answer += bytes.toString(); });
+    socket.write(`POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${secret}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 3)}`);
+    t.ok(await eventually(() => server.http.inFlight > 0));
+    return async () => {
+      socket.write(body.slice(3));
+      t.ok(await eventually(() => server.http.inFlight === 0 && answer.endsWith('}')));
+      socket.destroy();
+      return answer;
+    };
+  };
+  const { key, secret } = await server.accounts.createKey({ name: 'k' });
+  const slow = await begin(secret);
+  await sleep(1_100);
+  t.match(await slow(), /^HTTP\/1\.1 200 [^]*\{"echo":\{"a":1\}\}$/, 'one that is good still is');
+  const late = await begin(secret);
+  await server.accounts.revokeKey(key.id);
+  await sleep(1_100);
+  t.match(await late(), /^HTTP\/1\.1 401 [^]*"api_key_revoked"/);
 });

@@ -74,6 +74,19 @@ t.test('what goes on in slices ends before the next body begins, and lets others
   t.same(done.slice(2), ['large 2', 'somebody else', 'large 1', 'large 0', 'other 0']);
 });
 
+t.test('an answer goes on before what its organization reads next, and others have their turns', async (t) => {
+  const turns = new ParseTurns();
+  const done: string[] = [];
+  const read = (name: string): Turn => () => {
+    done.push(`read ${name}`);
+    turns.goOn('org_a', () => { done.push(`answer ${name}`); });
+  };
+  for (const name of ['first', 'second']) turns.take('org_a', 1e6, read(name));
+  turns.take('org_b', 1e6, () => { done.push('other'); });
+  for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
+  t.same(done, ['read first', 'other', 'answer first', 'read second', 'answer second']);
+});
+
 t.test('a large body is gone through in slices before it is served, and no longer than its client is there', async (t) => {
   let steps = 0;
   let served = 0;

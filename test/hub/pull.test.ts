@@ -2,6 +2,8 @@
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { randomFillSync } from 'node:crypto';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -173,16 +175,36 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
   t.match(await failureOf(get('o/m')), /^bad_answer: .* without end$/);
   hub.faults = { answers: [{ status: 302, headers: { location: 'file:///etc/passwd' } }] };
   t.match(await failureOf(get('o/m')), /^bad_answer: .* sends on to file:\/\/, which is not followed$/);
-  for (const path of ['../../evil.gguf', '/etc/evil.gguf', 'a\u001b[2J.gguf']) {
+  for (const path of ['../../evil.gguf', '/etc/evil.gguf', 'a\u001b[2J.gguf', 'a\u009b2J.gguf', 'a\u202egg.fugg.gguf']) {
     hub.faults = { extraPaths: [path] };
     const said = await failureOf(get('o/m'));
     t.match(said, /^bad_answer: o\/m lists a file whose name cannot be used: /);
-    t.notMatch(said, /\u001b/);
+    t.notMatch(said, /[\u001b\u009b\u202e]/);
   }
   hub.faults = {};
   t.same(namesIn(root), ['hub'], 'nothing was written beside the cache');
   t.match(await failureOf(get('o/m', { offline: true })), /^offline: /);
   t.match(await failureOf(get('o/m', { endpoint: 'http://127.0.0.1:9' })), /^unreachable: http:\/\/127\.0\.0\.1:9 cannot be reached: /);
+});
+
+t.test('lists and commits that are no such thing', async (t) => {
+  const { get } = await withHub(t, {});
+  const sha = '0'.repeat(40);
+  const said = async (commit: unknown, tree: unknown): Promise<string> => {
+    const server = createServer((request, response) => { response.end(JSON.stringify(request.url?.includes('/tree/') ? tree : commit)); });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => server.close());
+    return failureOf(get('o/m', { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
+  };
+  for (const commit of [null, 5, 'x', [], {}]) t.match(await said(commit, []), /^bad_answer: .* names no commit of o\/m@main$/);
+  for (const tree of [null, 5, 'x', {}]) t.match(await said({ sha }, tree), /^bad_answer: .* lists no files of o\/m$/);
+  t.match(await said({ sha }, [null, 5, 'x', [], {}]), /^no_such_weights: /);
+});
+
+t.test('a hub that sends now more and now less, and never the rest, is given up', async (t) => {
+  const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(20_000) } } });
+  hub.faults = { ignoresRanges: true, breakAfter: Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? 2_000 : 1_500)) };
+  t.match(await failureOf(get('o/m')), /^unreachable: .* broke off at .* 5 times in a row/);
 });
 
 t.test('mirrors that list names alone, and hubs below a path', async (t) => {

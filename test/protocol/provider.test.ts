@@ -4,6 +4,7 @@ import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { apiError } from '../../src/errors.js';
+import { ImageBudget } from '../../src/generation/images/held-images.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation/types.js';
@@ -123,8 +124,9 @@ const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log)
 const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
 const generations = new RunningGenerations({ organizations: { get: async () => ({ status: 'active' }) }, onChanged: () => () => undefined }, (error) => { throw error; });
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
+const images = new ImageBudget(1, 1);
 const generation: GenerationDeps = {
-  models: { find: () => model }, images: { load: async (messages) => messages }, admission, telemetry, usage, requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
+  models: { find: () => model }, images: { hold: (organization) => images.open(organization, false), load: async (messages) => messages }, admission, telemetry, usage, requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
 };
 const background = new BackgroundResponses(opened.responses, telemetry);
 const server = await startRoutes([

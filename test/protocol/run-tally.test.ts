@@ -82,6 +82,24 @@ t.test('its times, by choice', async (t) => {
   t.equal(await observed('queue_seconds'), 1);
 });
 
+t.test('its times, when the clock is set or the machine has slept meanwhile', async (t) => {
+  const HOUR_MS = 3_600_000, now = Date.now;
+  for (const ahead of [0, 8 * HOUR_MS, -8 * HOUR_MS]) {
+    const { tally } = tallied({ tokens: 1, exact: true }, 1);
+    t.match(tally.times(), { startedAt: null, firstTokenAt: null });
+    Date.now = () => now() + ahead;
+    t.teardown(() => { Date.now = now; });
+    tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1 });
+    tally.take(text(0, 1));
+    await new Promise((done) => { setTimeout(done, 20); });
+    const { receivedAt, startedAt, firstTokenAt, endedAt } = tally.times();
+    t.ok(Math.abs(endedAt - Date.now()) <= 5, 'by the clock as it stands');
+    t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'in their order');
+    t.ok(endedAt - firstTokenAt! >= 15 && endedAt - receivedAt < HOUR_MS, 'and as far apart as they were');
+    Date.now = now;
+  }
+});
+
 t.test('an event of a choice that there is not', async (t) => {
   const { tally } = tallied({ tokens: 1, exact: true }, 1);
   t.throws(() => tally.take(text(1, 1)), /choice 1/);

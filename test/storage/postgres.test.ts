@@ -178,6 +178,20 @@ t.test('what is told while something is told goes with the next statement, in or
   t.same(warned, []);
 });
 
+t.test('a message that cannot be taken is passed over: what follows is heard', async (t) => {
+  const heard: string[] = [], unheard: unknown[] = [];
+  const onMessage = (text: string): void => {
+    heard.push(text);
+    if (text === 'bad') throw new Error('not understood');
+  };
+  const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage, onUnheard: (error) => unheard.push(error) });
+  t.teardown(() => notifications.close());
+  for (const text of ['bad', 'good', 'bad', 'better']) t.ok(await notifications.tell(text));
+  t.ok(await eventually(() => heard.length >= 4));
+  t.same(heard, ['bad', 'good', 'bad', 'better']);
+  t.match(unheard, [{ message: 'not understood' }, { message: 'not understood' }]);
+});
+
 t.test('the bus between processes: logs that grow and end, and who is asked answers once', async (t) => {
   const url = await postgres.create();
   const open = async () => {
@@ -201,7 +215,9 @@ t.test('the bus between processes: logs that grow and end, and who is asked answ
   one.bus.publish('response.logged', { id: 'c', ended: true, end: end('{}') });
   one.bus.publish('response.logged', { id: 'd', ended: true, end: end('x'.repeat(9_000)) });
   one.bus.publish('accounts.changed', { organizationId: null });   // stays within the process
-  await two.shared.tell('bus {no JSON');
+  const none = ['{no JSON', 'null', '5', '[]', '{}', '{"from":"x"}', '{"kind":"logged","from":"x"}', '{"kind":"logged","from":"x","messages":5}', '{"kind":"logged","from":"x","messages":[null]}', '{"kind":"later","from":"x"}',
+    '{"kind":"ask","from":"x","n":1,"topic":"accounts.changed","message":{"id":"a"}}', '{"kind":"ask","from":"x","n":1,"topic":"response.cancel","message":null}', '{"kind":"answer","from":"x","to":"y","n":1,"answers":5}'];
+  for (const text of none) await two.shared.tell(`bus ${text}`);   // whoever may connect to the database can do so
   t.ok(await eventually(() => heard.length >= 4));
   one.bus.publish('response.logged', { id: 'e', ended: false });
   t.ok(await eventually(() => heard.length >= 5));

@@ -95,6 +95,9 @@ t.test('log lines for people', (t) => {
   log.error({ err: new Error('broken') }, 'failed');
   t.equal(lines.length, 1);
   t.match(lines[0], /error failed\nError: broken\n/);
+  log.error({ err: new Error('read \u001b]0;owned\u0007\u009b2J'), of: '\u001b[31m' }, 'failed \u001b[2J\nlike another line');
+  t.match(lines[1], /error failed {2}\[2J like another line {2}of=.*\nError: read {2}\]0;owned {2}2J\n/, 'what a client sent is in errors too');
+  t.notMatch(lines[1], /(?!\n)\p{Cc}/u, 'nothing steers the terminal');
   t.end();
 });
 

@@ -150,8 +150,9 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   if (t.find("hybrid_override_pattern").exists() || t.find("layers_block_type").exists()) {
     const JsonValue kinds = t.first_of({"hybrid_override_pattern", "layers_block_type"});
     result.layers = static_cast<int64_t>(kinds.is_array() ? kinds.items().size() : kinds.text().size());
+    if (result.layers > kMostLayers) return kinds.invalid("names more than " + std::to_string(kMostLayers) + " layers");
   } else {
-    result.layers = t.needed({"num_hidden_layers", "num_layers"});
+    result.layers = t.needed({"num_hidden_layers", "num_layers"}, kMostLayers);
   }
   if ((*architecture)->guesses != Guesses::kNone) {
     const JsonValue stated = t.find((*architecture)->guess_key);

@@ -14,7 +14,6 @@ namespace {
 int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim) {
   constexpr int64_t kUsualGlobalHead = 512;
   const int64_t global_head_dim = t.integer("global_head_dim", kUsualGlobalHead);
-  if (config.layers > kMostLayers) return global_head_dim;   // the model refuses so many
   AssembledFile& out = t.out();
   const auto size = [&](std::string_view name, int64_t value) { out.integer(t.key(name), static_cast<uint64_t>(value)); };
   if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists())   // files that leave it out have one
@@ -52,7 +51,7 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
 // Kimi Linear: layers that are not listed (from 1 on) are delta nets of as many heads.
 void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
-  std::vector<int32_t> kv_heads(static_cast<size_t>(std::clamp<int64_t>(config.layers, 0, kMostLayers)));
+  std::vector<int32_t> kv_heads(static_cast<size_t>(config.layers));
   for (size_t i = 0; i < list.items().size(); ++i) {
     const auto layer = static_cast<size_t>(t.take(list.item(i).integer(1, kMostLayers), int64_t{1}));
     if (layer > kv_heads.size()) return t.fail(list.item(i).invalid("is no layer"));
@@ -74,7 +73,7 @@ void put_index(Translation& t, const Config& config) {
   t.out().integer(t.key("attention.indexer.top_k"), static_cast<uint64_t>(t.needed({"index_topk"})));
   const JsonValue types = t.find("indexer_types");
   if (!types.exists()) return;
-  if (static_cast<int64_t>(types.items().size()) < config.layers || config.layers > kMostLayers)
+  if (static_cast<int64_t>(types.items().size()) < config.layers)
     return t.fail(types.invalid("has not one name for each layer"));
   std::vector<int32_t> own(static_cast<size_t>(config.layers));
   for (size_t i = 0; i < own.size(); ++i) own[i] = types.item(i).text() == "full" ? 1 : 0;
@@ -147,7 +146,7 @@ void translate_gemma3n(Translation& t, Config& config) {
 void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"), bases = t.find("rope_theta");
   const JsonValue other = t.find("attention_other_setting");
-  if (static_cast<int64_t>(types.items().size()) < config.layers || config.layers > kMostLayers)
+  if (static_cast<int64_t>(types.items().size()) < config.layers)
     return t.fail(types.invalid("has not one name for each layer"));
   const auto layers = static_cast<size_t>(config.layers + config.guess_layers);   // of the latter it may be silent
   const auto own = [&](std::string_view name, int64_t usual) {
@@ -248,7 +247,7 @@ void translate_llama4(Translation& t, const Config& config) {
   if (t.boolean("use_qk_norm", normed) != normed)
     t.fail(t.find("use_qk_norm").unsupported("is not what GGUF knows of so many experts"));
   const JsonValue rotates = t.find("no_rope_layers"), types = t.find("layer_types");
-  for (size_t i = 0; i < static_cast<size_t>(std::min(config.layers, kMostLayers)); ++i) {
+  for (size_t i = 0; i < static_cast<size_t>(config.layers); ++i) {
     const bool turns = (i + 1) % 4 != 0;
     if (i < rotates.items().size() && (t.take(rotates.item(i).integer(0, 1), int64_t{0}) == 1) != turns)
       return t.fail(rotates.item(i).unsupported("breaks the pattern of three layers that rotate and one that does not"));
@@ -260,7 +259,7 @@ void translate_llama4(Translation& t, const Config& config) {
 // Layers with a window have heads of keys and a rotation of their own; values are shorter than keys.
 void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
   const JsonValue pattern = t.find("hybrid_layer_pattern");
-  if (static_cast<int64_t>(pattern.items().size()) != config.layers || config.layers > kMostLayers)
+  if (static_cast<int64_t>(pattern.items().size()) != config.layers)
     return t.fail(pattern.invalid("has not one number for each layer"));
   std::vector<bool> windowed;
   std::vector<int32_t> kv_heads;
@@ -306,7 +305,7 @@ int64_t leading_layers(Translation& t, std::string_view list, std::string_view f
 // Positions in a block of each layer, 0 without blocks: a list of numbers, of layers that guess, too, or in newer files a name of each.
 std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
   const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"), rates = t.find("compress_rates");
-  if (static_cast<int64_t>(list.items().size()) < config.layers || config.layers > kMostLayers) {
+  if (static_cast<int64_t>(list.items().size()) < config.layers) {
     t.fail(list.invalid(ratios.exists() ? "has not one number for each layer" : "has not one name for each layer"));
     return {};
   }

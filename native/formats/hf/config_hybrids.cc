@@ -14,10 +14,10 @@ enum class Kind : uint8_t { kOther, kAttention, kNetwork };   // of a layer
 // keeps a state, by one of `state_names`.
 std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t layers,
                              std::initializer_list<std::string_view> state_names) {
-  std::vector<Kind> kinds(static_cast<size_t>(std::clamp<int64_t>(layers, 0, kMostLayers)), Kind::kOther);
+  std::vector<Kind> kinds(static_cast<size_t>(layers), Kind::kOther);
   const std::string_view letters = list.text();
   const size_t count = letters.empty() ? list.items().size() : letters.size();
-  if (count != kinds.size() || layers > kMostLayers) {
+  if (count != kinds.size()) {
     t.fail(list.invalid("has not one name for each of " + std::to_string(layers) + " layers"));
     return kinds;
   }
@@ -138,7 +138,7 @@ void translate_short_convolutions(Translation& t, Config& config) {
   if (list.exists()) {
     kinds = read_kinds(t, list, config.layers, {"conv", "short_conv"});
   } else {
-    kinds.resize(static_cast<size_t>(std::min(config.layers, kMostLayers)), Kind::kOther);
+    kinds.resize(static_cast<size_t>(config.layers), Kind::kOther);
     const JsonValue attending = t.find("full_attn_idxs");
     for (size_t i = 0; i < attending.items().size(); ++i) {
       const auto at = static_cast<size_t>(t.take(attending.item(i).integer(0, kMostLayers), int64_t{0}));

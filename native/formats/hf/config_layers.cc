@@ -56,7 +56,7 @@ void translate_windows(Translation& t, const Config& config) {
   const int64_t layers = config.layers;
   const bool optional = t.architecture().gguf.starts_with("qwen");   // states a size and whether it is used
   if (optional && !t.boolean("use_sliding_window", false)) return;
-  if (t.integer("sliding_window", 1) == 0 || layers > kMostLayers) return;
+  if (t.integer("sliding_window", 1) == 0) return;
   auto windowed = windowed_layers(t, static_cast<size_t>(layers));
   if (windowed) {
     const auto n = std::ranges::count(*windowed, true);

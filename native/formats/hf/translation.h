@@ -20,7 +20,7 @@ namespace monolith::hf {
 
 inline constexpr int64_t kMost = int64_t{1} << 31;   // of any size; the model checks each more closely
 inline constexpr int64_t kMostHeads = 1 << 16;      // and dimensions of a head
-inline constexpr int64_t kMostLayers = 1024;          // as the model has it
+inline constexpr int64_t kMostLayers = 1024;          // as the model has it; Config::layers holds to it
 
 // Looks keys up as transformers does: in the text part where a checkpoint has several (of a head by vLLM's speculators, in
 // that of its layer), else in the whole, else as the class of the text part has it. Remembers the first error, so that the

@@ -168,7 +168,7 @@ JsonId JsonDocument::add_object(std::vector<Member> members) {
   return push(Kind::kObject, objects_.size() - 1);
 }
 
-double JsonDocument::number(JsonId id) const { return std::strtod(text(id).c_str(), nullptr); }
+double JsonDocument::number(JsonId id) const { return is(id, Kind::kNumber) ? std::strtod(text(id).c_str(), nullptr) : 0; }
 
 JsonId JsonDocument::member(JsonId object, std::string_view name) const {
   if (!is(object, Kind::kObject)) return kNoJson;

@@ -24,14 +24,18 @@ class JsonDocument {
   // False with `error` set if `text` is no JSON or beyond a bound. The root is the value returned in `root`.
   bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMostBytes);
 
-  Kind kind(JsonId id) const { return nodes_[id].kind; }
+  // What is asked of a value of another kind, or of none, is empty: strangers write these texts, and no caller is trusted to have looked.
+  Kind kind(JsonId id) const { return id == kNoJson ? Kind::kNull : nodes_[id].kind; }
   bool is(JsonId id, Kind kind) const { return id != kNoJson && nodes_[id].kind == kind; }
   // Of a string, decoded (UTF-8; lone surrogates become U+FFFD); of a number, as written.
-  const std::string& text(JsonId id) const { return strings_[nodes_[id].a]; }
-  double number(JsonId id) const;
-  std::span<const JsonId> items(JsonId id) const { return arrays_[nodes_[id].a]; }
+  const std::string& text(JsonId id) const {
+    static const std::string kNone;
+    return is(id, Kind::kString) || is(id, Kind::kNumber) ? strings_[nodes_[id].a] : kNone;
+  }
+  double number(JsonId id) const;   // 0 of what is none
+  std::span<const JsonId> items(JsonId id) const { return is(id, Kind::kArray) ? std::span<const JsonId>(arrays_[nodes_[id].a]) : std::span<const JsonId>(); }
   // In the order written; of members of one name the last counts and stands where the first stood.
-  std::span<const Member> members(JsonId id) const { return objects_[nodes_[id].a]; }
+  std::span<const Member> members(JsonId id) const { return is(id, Kind::kObject) ? std::span<const Member>(objects_[nodes_[id].a]) : std::span<const Member>(); }
   JsonId member(JsonId object, std::string_view name) const;   // kNoJson if absent, or `object` is none
 
   JsonId add(Kind kind) { return push(kind, 0); }

@@ -244,6 +244,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
     case Phase::kString:
     case Phase::kKey: {
       Lex lex = lexes_[place.lex];
+      if (lex.name != 0) know_taken(frames_[place.frame].progress);
       if (byte == '"' && lex.between()) {
         if (!pool_.nullable(lex.expression)) return;
         if (place.phase == Phase::kString) complete(place.frame);
@@ -341,8 +342,7 @@ std::unique_ptr<Automaton::Past> Automaton::into_past(std::unique_ptr<Expression
   past->frames = std::move(frames_);
   past->progress = std::move(progress_);
   past->expressions = std::move(expressions);
-  past->name_children.reserve(name_children_.size());
-  for (const auto& [key, name] : name_children_) past->name_children.emplace(name, key);
+  past->name_origins = std::move(name_origins_);
   return past;
 }
 
@@ -391,23 +391,24 @@ uint32_t Automaton::recall_frame(Past& past, uint32_t frame) {
 
 uint32_t Automaton::recall_name(Past& past, uint32_t name) {
   std::vector<uint32_t> characters;
-  for (; name != 1; name = static_cast<uint32_t>(past.name_children.at(name) >> 21))
-    characters.push_back(static_cast<uint32_t>(past.name_children.at(name) & 0x1FFFFF));
+  for (; name != 1; name = static_cast<uint32_t>(past.name_origins[name] >> 21))
+    characters.push_back(static_cast<uint32_t>(past.name_origins[name] & 0x1FFFFF));
   uint32_t now = 1;
   for (auto at = characters.rbegin(); at != characters.rend(); ++at) now = longer_name(now, *at);
   return now;
 }
 
 uint32_t Automaton::longer_name(uint32_t name, uint32_t code_point) {
-  const auto [found, is_new] = name_children_.try_emplace(uint64_t{name} << 21 | code_point, n_names_ + 1);
-  if (is_new) ++n_names_;
+  const uint64_t origin = uint64_t{name} << 21 | code_point;
+  const auto [found, is_new] = name_children_.try_emplace(origin, static_cast<uint32_t>(name_origins_.size()));
+  if (is_new) name_origins_.push_back(origin);
   return found->second;
 }
 
 size_t Automaton::Past::bytes() const {
   constexpr size_t kEntry = 48;   // of a hash table
   return headers.size() * sizeof(Header) + places.size() * sizeof(Place) + lexes.size() * sizeof(Lex) + frames.size() * sizeof(Frame) +
-         progress.size() * (sizeof(Progress) + 32) + (states.size() + recalled_frames.size() + name_children.size()) * kEntry + expressions->bytes();
+         progress.size() * (sizeof(Progress) + 32) + (states.size() + recalled_frames.size()) * kEntry + name_origins.size() * 8 + expressions->bytes();
 }
 
 }  // namespace monolith::grammar

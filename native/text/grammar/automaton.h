@@ -153,13 +153,16 @@ class Automaton {
   uint32_t recall_frame(Past& past, uint32_t frame);
   uint32_t recall_name(Past& past, uint32_t name);
   uint32_t longer_name(uint32_t name, uint32_t code_point);
+  void know_taken(uint32_t progress_id);
+  uint32_t n_taken_behind(uint32_t name, uint32_t first, uint32_t last) const;
   uint32_t intern_lex(const Lex& lex);
   uint32_t intern_frame(const Frame& frame);
   uint32_t intern_progress(Progress progress);
   void open_value(uint32_t shape, uint32_t frame, uint8_t byte);
   const Progress& progress(uint32_t id);
-  bool feasible(const ObjectShape& object, const Progress& progress) const;
-  bool remembers_names(const ObjectShape& object) const;
+  bool feasible(const ObjectShape& object, const Progress& progress);
+  static uint64_t others_left(const ObjectShape& object, const Progress& progress);
+  static bool remembers_names(const ObjectShape& object);
   void add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names, std::vector<ExprId>& ways);
   void close_key(const Place& place);
   bool is_spelled(uint32_t frame) const;
@@ -191,7 +194,7 @@ class Automaton {
   void begin_lead_close(uint32_t read);
   void begin_whole();
   uint32_t with_member(uint32_t progress_id, uint32_t property);
-  bool any_alive(ExprId e, uint32_t first, uint32_t last);
+  bool any_alive(const Lex& lex, uint32_t first, uint32_t last);
   ExprId uniform(ExprId e, uint32_t first, uint32_t last);
   void forget(Lex& lex);
   void walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask);
@@ -219,7 +222,10 @@ class Automaton {
   std::vector<Progress> progress_;
   std::unordered_multimap<uint64_t, uint32_t> progress_by_hash_;
   std::unordered_map<uint64_t, uint32_t> name_children_;   // name << 21 | code point -> name
-  uint32_t n_names_ = 1;
+  std::vector<uint64_t> name_origins_{0, 0};               // and back. 1: of no characters
+  // The names that an object has taken, by what they begin with: each next character, and how many go on with it.
+  std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> taken_;
+  uint32_t taken_of_ = UINT32_MAX;                         // into progress_
   std::vector<std::vector<ExprId>> name_expressions_;      // by object: each property's name with its tag
   std::unordered_map<uint32_t, ExprId> texts_;             // of text_of()
   std::unordered_map<uint32_t, ExprId> tagged_texts_;      // of tagged_text()
@@ -247,7 +253,7 @@ struct Automaton::Past {
   std::vector<Lex> lexes;
   std::vector<Frame> frames;
   std::vector<Progress> progress;
-  std::unordered_map<uint32_t, uint64_t> name_children;          // name -> parent << 21 | code point
+  std::vector<uint64_t> name_origins;
   std::unique_ptr<ExpressionPool::Past> expressions;
   std::unordered_map<StateId, StateId> states;                   // recalled
   std::unordered_map<uint32_t, uint32_t> recalled_frames;

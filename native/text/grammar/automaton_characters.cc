@@ -39,17 +39,24 @@ bool Automaton::read(Lex& lex, uint32_t code_point) {
   lex.expression = pool_.derivative(lex.expression, pool_.partition().class_of(code_point));
   if (!pool_.alive(lex.expression)) return false;
   lex.sub = lex.more = 0;
-  if (lex.name != 0) lex.name = longer_name(lex.name, code_point);
-  return true;
+  if (lex.name == 0) return true;
+  const uint32_t n_taken = n_taken_behind(lex.name, code_point, code_point);
+  lex.name = longer_name(lex.name, code_point);
+  return n_taken == 0 || pool_.count(lex.expression, n_taken + 1) > n_taken;
 }
 
-bool Automaton::any_alive(ExprId e, uint32_t first, uint32_t last) {
-  if (pool_.free_characters(e) > 0) return true;
-  bool alive = false;
-  pool_.partition().for_each_class(first, last, [&](CharClassId c) {
-    alive = alive || pool_.alive(pool_.derivative(e, c));
+// Whether one of these characters may come next.
+bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
+  const ExprId e = lex.expression;
+  const uint64_t n_taken = lex.name == 0 ? 0 : n_taken_behind(lex.name, first, last);
+  if (n_taken == 0 && pool_.free_characters(e) > 0) return true;
+  uint64_t n_texts = 0;
+  pool_.partition().for_each_class(first, last, [&](CharClassId c, uint32_t n) {
+    if (n_texts > n_taken || n == 0) return;
+    const ExprId to = pool_.derivative(e, c);
+    if (pool_.alive(to)) n_texts += n_taken == 0 ? 1 : n * pool_.count(to, n_taken + 1);
   });
-  return alive;
+  return n_texts > n_taken;
 }
 
 // The one expression behind every character of the range, or kNothing if they differ.
@@ -57,7 +64,7 @@ ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   if (pool_.free_characters(e) == kUnbounded && pool_.derivative(e, pool_.partition().class_of(0xE9)) == e) return e;
   ExprId one = ExpressionPool::kFailed;
   bool same = true;
-  pool_.partition().for_each_class(first, last, [&](CharClassId c) {
+  pool_.partition().for_each_class(first, last, [&](CharClassId c, uint32_t) {
     if (!same) return;
     const ExprId to = pool_.derivative(e, c);
     if (one == ExpressionPool::kFailed) one = to;
@@ -109,24 +116,27 @@ bool Automaton::partial_is_alive(const Lex& lex) {
       // Shortest forms only; after the first byte of three or four the range's beginning is not one.
       if (count == 2 && lex.more == 0) first = 0x800;
       if (count == 3 && lex.more == 0) first = 0x10000;
-      return any_alive(lex.expression, first, std::min(last, kLastCodePoint));
+      if (count == 2 && lex.more == 0xD) last = 0xD7FF;
+      return any_alive(lex, first, std::min(last, kLastCodePoint));
     }
     case kEscape:
-      if (lex.plain) return any_alive(lex.expression, 0, 0x1F) || any_alive(lex.expression, '"', '"') || any_alive(lex.expression, '\\', '\\');
-      return any_alive(lex.expression, 0, kLastCodePoint);
+      if (lex.plain) return any_alive(lex, 0, 0x1F) || any_alive(lex, '"', '"') || any_alive(lex, '\\', '\\');
+      return any_alive(lex, 0, kLastCodePoint);
     case kHex: {
       const uint32_t first = lex.more << (4 * (4 - count)), last = first | ((1u << (4 * (4 - count))) - 1);
       if (lex.plain) {
         for (uint32_t c = first; c <= std::min(last, 0x1Fu); ++c)
-          if (!has_short_escape(c) && any_alive(lex.expression, c, c)) return true;
+          if (!has_short_escape(c) && any_alive(lex, c, c)) return true;
         return false;
       }
-      if (any_alive(lex.expression, first, last)) return true;
+      // Surrogates are no characters; a high one is the first half of one.
+      if (first < 0xD800 && any_alive(lex, first, std::min(last, 0xD7FFu))) return true;
+      if (last > 0xDFFF && any_alive(lex, std::max(first, 0xE000u), last)) return true;
       const uint32_t low = std::max(first, 0xD800u), high = std::min(last, 0xDBFFu);
-      return low <= high && any_alive(lex.expression, 0x10000 + ((low - 0xD800) << 10), 0x10000 + ((high - 0xD800) << 10) + 0x3FF);
+      return low <= high && any_alive(lex, 0x10000 + ((low - 0xD800) << 10), 0x10000 + ((high - 0xD800) << 10) + 0x3FF);
     }
     case kHigh:
-    case kHighEscape: return any_alive(lex.expression, 0x10000 + ((lex.more - 0xD800) << 10), 0x10000 + ((lex.more - 0xD800) << 10) + 0x3FF);
+    case kHighEscape: return any_alive(lex, 0x10000 + ((lex.more - 0xD800) << 10), 0x10000 + ((lex.more - 0xD800) << 10) + 0x3FF);
     case kLowHex: {
       const uint32_t value = lex.sub >> 8;
       uint32_t first = value << (4 * (4 - count)), last = first | ((1u << (4 * (4 - count))) - 1);
@@ -134,7 +144,7 @@ bool Automaton::partial_is_alive(const Lex& lex) {
       last = std::min(last, 0xDFFFu);
       if (first > last) return false;
       const uint32_t base = 0x10000 + ((lex.more - 0xD800) << 10);
-      return any_alive(lex.expression, base + (first - 0xDC00), base + (last - 0xDC00));
+      return any_alive(lex, base + (first - 0xDC00), base + (last - 0xDC00));
     }
     default: return true;
   }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "text/grammar/object_members.h"
+
 namespace monolith::grammar {
 namespace {
 
@@ -10,45 +12,33 @@ bool has(const std::vector<uint64_t>& bits, size_t i) { return bits[i / 64] >> (
 
 }  // namespace
 
-bool Automaton::remembers_names(const ObjectShape& object) const {
-  if (object.others.empty()) return false;
-  const auto required = std::ranges::count_if(object.properties, [](const auto& property) { return property.required; });
-  return object.least > static_cast<uint32_t>(required) + 1;
+bool Automaton::remembers_names(const ObjectShape& object) { return !object.others.empty() && counts_names(object); }
+
+// Members still to be had that are no properties, as far as their number matters.
+uint64_t Automaton::others_left(const ObjectShape& object, const Progress& progress) {
+  if (!remembers_names(object)) return !object.others.empty() && progress.others == 0 ? 1 : 0;
+  uint64_t n = 0;
+  for (const auto& other : object.others) n += other.n;
+  return n > progress.others ? n - progress.others : 0;
 }
 
 // Whether the object can still be completed.
-bool Automaton::feasible(const ObjectShape& object, const Progress& progress) const {
+bool Automaton::feasible(const ObjectShape& object, const Progress& progress) {
   const size_t n = object.properties.size();
   const bool ordered = options_.order == PropertyOrder::kSchema;
-  const auto available = [&](size_t i) {
-    return object.properties[i].shape != kNoShape && !has(progress.seen, i) && (!ordered || (i >= progress.next && progress.others == 0));
-  };
-  uint32_t n_seen = 0, missing = 0, possible = 0;
-  std::vector<bool> needed(n);
-  for (size_t i = 0; i < n; ++i) needed[i] = object.properties[i].required || has(progress.seen, i);
-  for (bool changed = !object.needs.empty(); changed;) {
-    changed = false;
-    for (const auto& [property, others] : object.needs) {
-      if (!needed[property]) continue;
-      for (const uint32_t other : others)
-        if (!needed[other]) needed[other] = changed = true;
-    }
-  }
+  std::vector<bool> must(n), may(n);
   for (size_t i = 0; i < n; ++i) {
-    if (has(progress.seen, i)) ++n_seen;
-    else if (needed[i]) {
-      if (!available(i)) return false;
-      ++missing;
-    } else {
-      possible += available(i);
-    }
+    const bool seen = has(progress.seen, i);
+    must[i] = object.properties[i].required || seen;
+    may[i] = seen || (object.properties[i].shape != kNoShape && (!ordered || (i >= progress.next && progress.others == 0)));
   }
-  if (uint64_t{n_seen} + progress.others + missing > object.most) return false;
-  const bool remembers = remembers_names(object);
-  const uint32_t counted = n_seen + missing + (remembers ? progress.others : std::min(progress.others, 1u));
-  if (counted + possible >= object.least) return true;
-  if (object.others.empty()) return false;
-  return remembers || (progress.others == 0 && counted + possible + 1 >= object.least);
+  const uint64_t counted = remembers_names(object) ? progress.others : std::min(progress.others, 1u);
+  if (progress.others > object.most) return false;
+  const uint64_t least = object.least - std::min<uint64_t>(object.least, counted), most = object.most - progress.others;
+  if (least > most) return false;
+  const auto can = can_have(object, std::move(must), std::move(may), least - std::min(least, others_left(object, progress)), most, pool_.fuel());
+  if (!can) pool_.run_dry();
+  return can.value_or(false);
 }
 
 // The names that may come next where properties come in order and none requires another. Counting the properties behind
@@ -57,7 +47,7 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
   const uint32_t n = static_cast<uint32_t>(object.properties.size());
   if (now.others > 0 || now.next >= n) return;
   if (!pool_.fuel().spend(1 + n / 8)) return pool_.run_dry();
-  const bool others = !object.others.empty(), remembers = remembers_names(object);
+  const uint64_t n_others = others_left(object, now);
   uint64_t n_seen = 0, required = 0, possible = 0;   // the latter two: behind
   for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
   const size_t first_way = ways.size();
@@ -65,13 +55,39 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
     const auto& property = object.properties[i];
     const bool available = property.shape != kNoShape;
     const uint64_t counted = n_seen + 1 + required;
-    const bool enough = remembers || counted + possible + others >= object.least;
+    const bool enough = counted + possible + n_others >= object.least;
     if (property.required) ways.resize(first_way);     // none behind it can come before it
     if (available && counted <= object.most && enough) ways.push_back(names[i]);
     if (property.required && !available) return;       // never to be had, so that none before it leads to an end
     if (property.required) ++required;
     else possible += available;
   }
+}
+
+// What n_taken_behind() tells of.
+void Automaton::know_taken(uint32_t progress_id) {
+  if (taken_of_ == progress_id) return;
+  if (!pool_.fuel().spend(progress_[progress_id].names.size())) return pool_.run_dry();
+  taken_of_ = progress_id;
+  taken_.clear();
+  for (uint32_t name : progress_[progress_id].names)
+    for (; name != 1; name = static_cast<uint32_t>(name_origins_[name] >> 21)) {
+      auto& next = taken_[static_cast<uint32_t>(name_origins_[name] >> 21)];
+      const auto code_point = static_cast<uint32_t>(name_origins_[name] & 0x1FFFFF);
+      const auto known = std::ranges::find(next, code_point, &std::pair<uint32_t, uint32_t>::first);
+      if (known == next.end()) next.emplace_back(code_point, 1);
+      else ++known->second;
+    }
+}
+
+// How many of the object's names begin like that and go on with one of the characters.
+uint32_t Automaton::n_taken_behind(uint32_t name, uint32_t first, uint32_t last) const {
+  const auto next = taken_.find(name);
+  uint32_t n = 0;
+  if (next != taken_.end())
+    for (const auto& [code_point, names] : next->second)
+      if (code_point >= first && code_point <= last) n += names;
+  return n;
 }
 
 const Automaton::Progress& Automaton::progress(uint32_t id) {
@@ -109,7 +125,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
     // In order: behind a required one nothing can be chosen before it.
     if (simple && ordered && object.properties[i].required) break;
   }
-  if (!object.others.empty()) {
+  if (!remembers_names(object) ? !object.others.empty() : others_left(object, now) > 0) {
     Progress with = now;
     ++with.others;
     if (feasible(object, with))

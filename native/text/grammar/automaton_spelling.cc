@@ -42,8 +42,9 @@ void Automaton::advance_literal(Place place, uint8_t byte) {
 void Automaton::end_literal(const Place& place) {
   switch (place.phase) {
     case Phase::kNameOpen: {
-      const uint32_t progress_id = frames_[place.frame].progress;
-      put_lex(Phase::kName, {progress(progress_id).keys}, place.frame);
+      const Lex name{progress(frames_[place.frame].progress).keys};
+      if (pool_.nullable(name.expression)) end_name(place.frame, name);   // a name may be empty
+      put_lex(Phase::kName, name, place.frame);
       return;
     }
     case Phase::kTextOpen: return begin_text(Phase::kBare, text_of(place.what), place.frame);

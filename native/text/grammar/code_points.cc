@@ -6,11 +6,6 @@
 #include "text/grammar/mix.h"
 
 namespace monolith::grammar {
-namespace {
-
-constexpr uint32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
-
-}  // namespace
 
 CodePointSet CodePointSet::all() {
   CodePointSet set;
@@ -134,6 +129,8 @@ bool CharPartition::freeze() {
     if (is_new) examples_.push_back(starts_[at]);
   }
   n_classes_ = dense.size();
+  sizes_.resize(n_classes_);
+  for_each_class(0, kLastCodePoint, [&](CharClassId id, uint32_t n) { sizes_[id] += n; });
   for (uint32_t c = 0; c < 128; ++c) ascii_[c] = classes_[interval_of(c)];
   sets_.clear();
   return true;

@@ -2,6 +2,7 @@
 // tell apart. Pure values; any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,6 +10,7 @@
 namespace monolith::grammar {
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
+inline constexpr uint32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
 
 // Inclusive, ascending, neither overlapping nor touching. Surrogates are never part of one.
 class CodePointSet {
@@ -54,13 +56,20 @@ class CharPartition {
     if (code_point < 128) return ascii_[code_point];
     return wide_class_of(code_point);
   }
-  // Calls `visit(class)` for every class that has code points in [first, last], each once per range.
+  // Calls `visit(class, n)` for every class that has code points in [first, last], each once per range: `n` of them are
+  // characters, none where they are surrogates.
   template <typename Visit>
   void for_each_class(uint32_t first, uint32_t last, Visit&& visit) const {
-    for (size_t at = interval_of(first); at < starts_.size() && starts_[at] <= last; ++at) visit(classes_[at]);
+    for (size_t at = interval_of(first); at < starts_.size() && starts_[at] <= last; ++at) {
+      const uint32_t end = at + 1 < starts_.size() ? starts_[at + 1] - 1 : kLastCodePoint;
+      const bool is_surrogate = starts_[at] >= kFirstSurrogate && starts_[at] <= kLastSurrogate;
+      visit(classes_[at], is_surrogate ? 0 : std::min(end, last) - std::max(starts_[at], first) + 1);
+    }
   }
   // Code points of a class, for messages and forced text: one of them.
   uint32_t example(CharClassId id) const { return examples_[id]; }
+  // How many characters a class has.
+  uint32_t size(CharClassId id) const { return sizes_[id]; }
 
  private:
   size_t interval_of(uint32_t code_point) const;
@@ -69,7 +78,7 @@ class CharPartition {
   std::vector<std::vector<CodePointSet::Range>> sets_;
   std::vector<uint32_t> starts_;        // of intervals whose code points are alike
   std::vector<CharClassId> classes_;    // of each interval
-  std::vector<uint32_t> examples_;
+  std::vector<uint32_t> examples_, sizes_;
   std::vector<uint32_t> points_;        // boundaries gathered
   std::vector<bool> single_;            // ASCII code points asked for alone
   CharClassId ascii_[128] = {};

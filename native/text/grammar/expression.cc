@@ -61,7 +61,7 @@ ExprId ExpressionPool::set(const CodePointSet& code_points) {
   std::vector<uint64_t> bits(words_per_set_);
   size_t n = 0;
   for (const auto& range : code_points.ranges())
-    partition_.for_each_class(range.first, range.last, [&](CharClassId c) { bits[c / 64] |= uint64_t{1} << (c % 64); });
+    partition_.for_each_class(range.first, range.last, [&](CharClassId c, uint32_t) { bits[c / 64] |= uint64_t{1} << (c % 64); });
   for (const uint64_t word : bits) n += static_cast<size_t>(__builtin_popcountll(word));
   return n == 0 ? kNothing : set_of_classes(bits);
 }

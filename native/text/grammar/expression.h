@@ -77,6 +77,8 @@ class ExpressionPool {
   bool nullable(ExprId e) const { return nodes_[e].nullable; }
   // Whether some text fits. Searched for and remembered; false when out of fuel (failed() tells).
   bool alive(ExprId e);
+  // How many texts fit, up to `enough`; `enough` when out of fuel (failed() tells).
+  uint64_t count(ExprId e, uint64_t enough);
   // The tags of the alternatives that are complete at `e`, ascending.
   void tags(ExprId e, std::vector<uint32_t>& out) const;
   // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.

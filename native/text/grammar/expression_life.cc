@@ -51,6 +51,35 @@ bool ExpressionPool::alive(ExprId e) {
   return false;
 }
 
+// Goes by length. Ways that differ lead to texts that differ, so that each counts before its text has ended. One that is longer
+// than there are expressions has met one of them twice, and goes round for ever.
+uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
+  std::unordered_map<ExprId, uint64_t> ends;   // of the ways of a length
+  if (enough > 0 && alive(e)) ends.emplace(e, 1);
+  std::unordered_set<ExprId> met{e};
+  uint64_t texts = 0;
+  for (size_t length = 0; !ends.empty(); ++length) {
+    if (length >= met.size()) return enough;
+    std::unordered_map<ExprId, uint64_t> longer;
+    uint64_t ways = 0;
+    for (const auto& [end, n] : ends)
+      if (nodes_[end].nullable) texts += n;
+    for (const auto& [end, n] : ends)
+      for (size_t c = 0; c < partition_.n_classes() && texts + ways < enough; ++c) {
+        const ExprId to = derivative(end, static_cast<CharClassId>(c));
+        if (!failed() && !fuel_.spend()) run_dry();
+        const bool leads = !failed() && alive(to);
+        if (failed()) return enough;
+        const uint64_t here = leads ? n * partition_.size(static_cast<CharClassId>(c)) : 0;
+        if (here > 0) longer[to] += here, met.insert(to);
+        ways += here;
+      }
+    if (texts + ways >= enough) return enough;
+    ends = std::move(longer);
+  }
+  return texts;
+}
+
 // Where no search is needed: multiples within bounds are too many states to walk through, and arithmetic tells.
 ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   const Node& node = nodes_[e];

@@ -29,11 +29,12 @@ struct ObjectShape {
   struct OtherNames {                  // names that are no property's, by what their values are
     ExprId name;
     ShapeId shape;
+    uint32_t n;                        // of them there are, where names are counted; kUnbounded: more than anybody writes
   };
   std::vector<Property> properties;    // in the order of the schema
   std::vector<OtherNames> others;      // no name fits two of them
   uint32_t least = 0, most = kUnbounded;                             // members
-  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;     // a property that is there needs these
+  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;     // a property that is there needs these; by property
 };
 
 struct ArrayShape {

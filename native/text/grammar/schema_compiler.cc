@@ -54,8 +54,7 @@ void SchemaCompiler::problem(SchemaProblem::Kind kind, JsonId at, std::string_vi
 
 bool SchemaCompiler::spend(size_t steps) {
   steps_ += steps;
-  if (steps_ > options_.most_steps || (pool_ && !pool_->fuel().spend(steps)))
-    problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile");
+  if (steps_ > options_.most_steps || (pool_ && !pool_->fuel().spend(steps))) takes_too_long();
   return !failed_;
 }
 

@@ -67,6 +67,7 @@ class SchemaCompiler {
     problem(SchemaProblem::Kind::kInvalid, at, keyword, std::move(what));
   }
   bool spend(size_t steps = 1);
+  void takes_too_long() { problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema takes too many steps to compile"); }
   std::string pointer_to(JsonId wanted) const;
   bool gather_characters();
   void separate_text(const std::string& text);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "text/grammar/object_members.h"
+
 namespace monolith::grammar {
 
 void SchemaCompiler::add_array(ShapeId id, const std::vector<JsonId>& flat) {
@@ -110,6 +112,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
   }
   for (const std::string& name : required) object.properties[places[name]].required = true;
   object.needs = std::move(needs);
+  std::ranges::stable_sort(object.needs, {}, [](const auto& one) { return one.first; });
 
   std::vector<ExprId> others;
   if (all_names != ExpressionPool::kAnything) others.push_back(all_names);
@@ -146,6 +149,8 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
       return;
     }
   }
+  const bool counted = counts_names(object);
+  const uint64_t most = std::max(object.least, 1u << 20);   // names that can be told from no end of them
   for (const Kinds& kind : kinds) {
     Conjunction all;
     bool allowed = true;
@@ -158,7 +163,8 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
     for (const JsonId schema : all)
       if (doc_.kind(schema) == Kind::kFalse) allowed = false;
     if (!allowed || !pool_->alive(kind.names)) continue;
-    object.others.push_back({kind.names, shape_of(std::move(all))});
+    const uint64_t n = counted ? pool_->count(kind.names, most) : most;
+    object.others.push_back({kind.names, shape_of(std::move(all)), n < most ? static_cast<uint32_t>(n) : kUnbounded});
   }
 }
 

@@ -107,6 +107,9 @@ JsonId SchemaCompiler::negation(JsonId schema) {
 
 bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
+  // Nobody can say what does not fit a keyword with a value that it cannot have.
+  for (const char* counted : {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
+    if (name == counted && !doc_.is(value, Kind::kNumber)) return false;
   if (name == "type") {
     const uint32_t types = types_listed(value);
     std::vector<JsonId> others;
@@ -186,6 +189,7 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
     }
     ways.push_back(object({{"allOf", doc_.add_array(std::move(none))}}));
   } else if (name == "$ref") {
+    if (!doc_.is(value, Kind::kString)) return false;
     const JsonId target = resolve(doc_.text(value));
     const JsonId no = target == kNoJson ? kNoJson : negate(target);
     if (no == kNoJson) return false;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "text/grammar/object_members.h"
+
 namespace monolith::grammar {
 
 // Takes away what never could be; false if that is the root. A least fixed point: a shape counts once something
@@ -14,17 +16,24 @@ bool SchemaCompiler::prune() {
     if (!pool_->alive(shape.scalar)) shape.scalar = ExpressionPool::kNothing;
     if (!pool_->alive(shape.string)) shape.string = ExpressionPool::kNothing;
   }
+  Fuel fuel = pool_->fuel().within(options_.most_steps - std::min(steps_, options_.most_steps));
+  const uint64_t had = fuel.left();
+  // Which properties can be there: completed themselves, with all that they need.
+  const auto can_be = [&](const ObjectShape& object) {
+    std::vector<bool> can(object.properties.size());
+    for (size_t i = 0; i < can.size(); ++i) can[i] = object.properties[i].shape != kNoShape && good[object.properties[i].shape];
+    if (!drop_unmet(object, can, fuel)) takes_too_long();
+    return can;
+  };
   const auto object_is_good = [&](const ObjectShape& object) {
-    uint32_t possible = 0, required = 0;
-    for (const auto& property : object.properties) {
-      const bool can = property.shape != kNoShape && good[property.shape];
-      if (property.required && !can) return false;
-      required += property.required;
-      possible += can;
-    }
-    const bool endless = std::ranges::any_of(object.others, [&](const auto& other) { return good[other.shape]; });
-    if (required > object.most) return false;
-    return endless || possible >= object.least;
+    std::vector<bool> must(object.properties.size());
+    for (size_t i = 0; i < must.size(); ++i) must[i] = object.properties[i].required;
+    uint64_t n_others = 0;
+    for (const auto& other : object.others) n_others += good[other.shape] ? other.n : 0;
+    if (object.least > object.most) return false;
+    const auto can = can_have(object, std::move(must), can_be(object), object.least - std::min<uint64_t>(object.least, n_others), object.most, fuel);
+    if (!can) takes_too_long();
+    return can.value_or(false);
   };
   const auto array_is_good = [&](const ArrayShape& array) {
     uint32_t can = 0;
@@ -49,8 +58,9 @@ bool SchemaCompiler::prune() {
     std::erase_if(shape.arrays, [&](uint32_t a) { return !array_is_good(out_->arrays_[a]); });
   }
   for (ObjectShape& object : out_->objects_) {
-    for (auto& property : object.properties)
-      if (property.shape != kNoShape && !good[property.shape]) property.shape = kNoShape;
+    const std::vector<bool> can = can_be(object);
+    for (size_t i = 0; i < can.size(); ++i)
+      if (!can[i]) object.properties[i].shape = kNoShape;
     std::erase_if(object.others, [&](const auto& other) { return !good[other.shape]; });
   }
   for (ArrayShape& array : out_->arrays_) {
@@ -62,6 +72,7 @@ bool SchemaCompiler::prune() {
     if (array.rest != kNoShape && !good[array.rest]) array.rest = kNoShape;
     if (array.rest == kNoShape) array.most = std::min(array.most, static_cast<uint32_t>(array.prefix.size()));
   }
+  spend(had - fuel.left());
   return good[out_->root_];
 }
 

@@ -7,14 +7,19 @@ import type { Role } from '../../wire/dashboard.js';
 import { newAccountId } from '../../ids.js';
 import type { Store, Table } from '../../storage/store.js';
 import { walk } from '../../storage/walk.js';
-import { invitedBy, INVITES_KEPT_MS, inviteState, shownInvite } from '../invite-links.js';
+import { invitedBy, INVITES_KEPT_MS, inviteState, outlived, shownInvite } from '../invite-links.js';
 import { INVITE_MS, invalidInvite, MAX_INVITES } from '../invites.js';
 import type { Invite, InviteState, ShownInvite } from '../invites.js';
 
 const SECRET = 'invite-key';
 
+/** Rows of before it was kept do not say who made them. */
+type InviteRow = Omit<Invite, 'createdBy'> & { createdBy?: string | null };
+
+const inviteOf = (row: InviteRow): Invite => ({ ...row, createdBy: row.createdBy ?? null });
+
 export class InviteTable {
-  private readonly invites: Table<Invite>;
+  private readonly invites: Table<InviteRow>;
   private readonly organizationOf: Table<string>;
 
   private readonly secrets: Table<Uint8Array>;
@@ -27,11 +32,12 @@ export class InviteTable {
 
   /** Youngest first. */
   list(organizationId: string): Invite[] {
-    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })].map(({ value }) => value).sort((a, b) => b.createdAt - a.createdAt);
+    return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })].map(({ value }) => inviteOf(value)).sort((a, b) => b.createdAt - a.createdAt);
   }
 
   get(organizationId: string, id: string): Invite | undefined {
-    return this.invites.get([organizationId, id]);
+    const row = this.invites.get([organizationId, id]);
+    return row === undefined ? undefined : inviteOf(row);
   }
 
   state(invite: Invite): InviteState {
@@ -39,13 +45,13 @@ export class InviteTable {
   }
 
   /** Within a transaction. One that is pending for the same address gives way. Null if there are too many. */
-  create(organizationId: string, email: string, role: Role): Invite | null {
+  create(organizationId: string, email: string, role: Role, createdBy: string): Invite | null {
     if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
     const others = this.list(organizationId);
     if (others.length >= MAX_INVITES) return null;
     for (const other of others) if (other.email === email && this.state(other) === 'pending') this.revoke(other);
     const now = this.now();
-    const invite: Invite = { id: newAccountId('inv'), organizationId, email, role, createdAt: now, expiresAt: now + INVITE_MS, acceptedAt: null, revokedAt: null };
+    const invite: Invite = { id: newAccountId('inv'), organizationId, email, role, createdBy, createdAt: now, expiresAt: now + INVITE_MS, acceptedAt: null, revokedAt: null };
     this.put(invite);
     void this.organizationOf.put(['id', invite.id], organizationId);
     return invite;
@@ -54,6 +60,13 @@ export class InviteTable {
   /** Within a transaction. */
   revoke(invite: Invite): void {
     this.put({ ...invite, revokedAt: this.now() });
+  }
+
+  /** Within a transaction: what this user made and, as `own`, may not have made. Returns those. */
+  revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
+    const over = outlived(this.list(organizationId), userId, own, this.now());
+    for (const invite of over) this.revoke(invite);
+    return over;
   }
 
   /** Within a transaction. */
@@ -94,7 +107,7 @@ export class InviteTable {
     void this.invites.put([invite.organizationId, invite.id], invite);
   }
 
-  private remove({ organizationId, id }: Invite): void {
+  private remove({ organizationId, id }: InviteRow): void {
     void this.invites.remove([organizationId, id]);
     void this.organizationOf.remove(['id', id]);
   }

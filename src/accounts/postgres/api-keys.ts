@@ -2,7 +2,7 @@
 
 import { newAccountId, newApiKey } from '../../ids.js';
 import type { Queryable } from '../../storage/postgres/database.js';
-import { changedKey, checkRotating, given, newKeyRecord, successorOf } from '../api-keys.js';
+import { changedKey, checkChanger, checkMaker, checkRotating, given, newKeyRecord, successorOf } from '../api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../api-keys.js';
 import type { Actor } from '../audit.js';
 import { keyDigest, keyedHash, keyStatus } from '../keys.js';
@@ -11,6 +11,7 @@ import type { Slice } from '../slice.js';
 import { noteAudit } from './audit-log.js';
 import { countValidKeys, keyById, KEY_COLUMNS, keyOf, makeRoomForKey, putKey } from './key-rows.js';
 import type { KeyRow } from './key-rows.js';
+import { membership } from './member-rows.js';
 import { ensureSecret } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
@@ -86,6 +87,11 @@ export class PostgresApiKeys implements ApiKeys {
     const successor = await this.work.changeSeen(organizationId, async (sql) => {
       const key = await keyById(sql, organizationId, id);
       if (key === undefined) return null;
+      if (createdBy !== null) {
+        const own = (await membership(sql, organizationId, createdBy))?.role;
+        checkMaker(own);
+        checkChanger(own, createdBy, key);
+      }
       const now = new Date();
       checkRotating(key, now);
       await makeRoomForKey(sql, organizationId, now.getTime());
@@ -138,6 +144,7 @@ export class PostgresApiKeys implements ApiKeys {
 }
 
 async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null): Promise<void> {
+  if (key.createdBy !== null) checkMaker((await membership(sql, key.organizationId, key.createdBy))?.role);
   await makeRoomForKey(sql, key.organizationId, Date.now());
   await putKey(sql, key);
   if (actor !== null) await noteAudit(sql, key.organizationId, actor, 'api_key.created', key.id, { name: key.name, models: key.models, scopes: key.scopes });

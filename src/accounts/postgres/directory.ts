@@ -54,7 +54,7 @@ export class PostgresDirectory implements SweptDirectory {
     this.signUps = new PostgresSignUps(this.work, now);
     this.users = new PostgresUsers(this.work);
     this.organizations = new PostgresOrganizations(this.work, this.apiKeys);
-    this.members = new PostgresMembers(this.work);
+    this.members = new PostgresMembers(this.work, now);
     this.invites = new PostgresInvites(this.work, now);
     this.#sweeping = new Sweeping(async () => {
       await sweepSessions(database, now());

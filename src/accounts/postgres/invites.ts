@@ -7,17 +7,22 @@ import type { Actor } from '../audit.js';
 import { inviteState } from '../invite-links.js';
 import { checkInviting, invitedAlready, inviteOfAnother, noSuchInvite, organizationGone, tooManyInvites } from '../invites.js';
 import type { Invite, Invites, ShownInvite } from '../invites.js';
-import { checkBelonging, checkMembers } from '../members.js';
+import { checkBelonging, checkMembers, knownPerson } from '../members.js';
 import type { OrganizationView } from '../organizations.js';
 import { sliceOf } from '../slice.js';
 import type { Slice } from '../slice.js';
 import type { User } from '../users.js';
 import { noteAudit } from './audit-log.js';
-import { createInvite, endInvite, inviteById, inviteOfLink, invitesOf, showInvites } from './invite-rows.js';
+import { createInvite, endInvite, endOutlived, inviteById, inviteOfLink, invitesOf, showInvites } from './invite-rows.js';
 import { countBelonging, countMembers, membership, putMember } from './member-rows.js';
 import { organizationById } from './organization-rows.js';
-import { userWithEmail } from './user-rows.js';
+import { userById, userWithEmail } from './user-rows.js';
 import type { AccountWork } from './work.js';
+
+/** Within a unit of work: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
+export async function revokeOutlived(sql: Queryable, now: number, organizationId: string, userId: string, own: Role | undefined, actor: Actor): Promise<void> {
+  for (const { id, email } of await endOutlived(sql, now, organizationId, userId, own)) await noteAudit(sql, organizationId, actor, 'invite.revoked', id, { email });
+}
 
 export class PostgresInvites implements Invites {
   constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
@@ -32,7 +37,7 @@ export class PostgresInvites implements Invites {
       checkInviting((await membership(sql, organizationId, by))?.role, role);
       const known = await userWithEmail(sql, email);
       if (known !== undefined && await membership(sql, organizationId, known.id) !== undefined) throw invitedAlready();
-      const made = await createInvite(sql, this.now(), organizationId, email, role);
+      const made = await createInvite(sql, this.now(), organizationId, email, role, by);
       if (made === null) throw tooManyInvites();
       await noteAudit(sql, organizationId, actor, 'invite.created', made.id, { email, role });
       return (await showInvites(sql, this.now(), [made]))[0] as ShownInvite;
@@ -59,7 +64,7 @@ export class PostgresInvites implements Invites {
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView> {
     return this.work.change(async (sql) => {
       const invite = await inviteOfLink(sql, this.now(), token);
-      if (invite.email !== user.email) throw inviteOfAnother();
+      if (invite.email !== knownPerson(await userById(sql, user.id)).email) throw inviteOfAnother();
       const organization = await organizationOf(sql, invite);
       if (organization.status === 'suspended') throw apiError('organization_suspended', 'The organization is suspended.');
       checkMembers(await countMembers(sql, organization.id));

@@ -1,12 +1,13 @@
-// Members over the tables of memberships, users, organizations, sessions and the audit log.
+// Members over the tables of memberships, users, organizations, sessions, invitations and the audit log.
 
 import type { Role } from '../../wire/dashboard.js';
 import type { Actor } from '../audit.js';
-import { checkOwner, checkRemoving, knownMember, lastOwner } from '../members.js';
+import { checkManaging, checkOwner, knownMember, lastOwner } from '../members.js';
 import type { Member, Members, OwnOrganization } from '../members.js';
 import { sliceOf } from '../slice.js';
 import type { Slice } from '../slice.js';
 import { noteAudit } from './audit-log.js';
+import { revokeOutlived } from './invites.js';
 import { isLastOwner, membership, membershipOf, ownOrganizations, putMember, removeMember } from './member-rows.js';
 import type { MembershipRow } from './member-rows.js';
 import { endSessions } from './session-rows.js';
@@ -17,7 +18,7 @@ import type { AccountWork } from './work.js';
 type MemberRow = MembershipRow & { email: string | null; name: string | null; last_login_at: number | null };
 
 export class PostgresMembers implements Members {
-  constructor(private readonly work: AccountWork) {}
+  constructor(private readonly work: AccountWork, private readonly now: () => number = Date.now) {}
 
   async of(organizationId: string, userId: string): Promise<OwnOrganization | null> {
     return (await ownOrganizations(this.work.sql, userId, organizationId))[0] ?? null;
@@ -33,11 +34,14 @@ export class PostgresMembers implements Members {
 
   async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {
     const changed = await this.work.change(async (sql) => {
+      const own = (await membership(sql, organizationId, by))?.role;
+      checkManaging(own);
       const before = knownMember(await membership(sql, organizationId, userId));
-      checkOwner((await membership(sql, organizationId, by))?.role, role, before.role);
+      checkOwner(own, role, before.role);
       if (before.role === role) return before;
       if (role !== 'owner' && await isLastOwner(sql, organizationId, userId)) throw lastOwner('role');
       await noteAudit(sql, organizationId, actor, 'member.role_changed', userId, { from: before.role, to: role });
+      await revokeOutlived(sql, this.now(), organizationId, userId, role, actor);
       return await putMember(sql, organizationId, userId, role);
     });
     const [member] = await this.#members(organizationId, userId);
@@ -48,13 +52,14 @@ export class PostgresMembers implements Members {
     const leaving = userId === by;
     return this.work.change(async (sql) => {
       const own = (await membership(sql, organizationId, by))?.role;
-      if (!leaving) checkRemoving(own);
+      if (!leaving) checkManaging(own);
       const member = knownMember(await membership(sql, organizationId, userId));
       if (!leaving) checkOwner(own, member.role);
       if (await isLastOwner(sql, organizationId, userId)) throw lastOwner('user');
       await removeMember(sql, organizationId, userId);
       if (!leaving) await endSessions(sql, userId);
       await noteAudit(sql, organizationId, actor, leaving ? 'member.left' : 'member.removed', userId, { role: member.role, email: (await userById(sql, userId))?.email ?? null });
+      await revokeOutlived(sql, this.now(), organizationId, userId, undefined, actor);
     });
   }
 

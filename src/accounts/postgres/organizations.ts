@@ -3,7 +3,7 @@
 import type { Queryable } from '../../storage/postgres/database.js';
 import type { Actor } from '../audit.js';
 import type { Organization } from '../keys.js';
-import { checkBelonging } from '../members.js';
+import { checkBelonging, knownPerson } from '../members.js';
 import { checkOwned, NO_SETTINGS } from '../organizations.js';
 import type { OrganizationChange, OrganizationOverview, Organizations, OrganizationSettings, OrganizationView } from '../organizations.js';
 import type { Slice } from '../slice.js';
@@ -12,6 +12,7 @@ import type { PostgresApiKeys } from './api-keys.js';
 import { noteAudit } from './audit-log.js';
 import { ownOrganizations, putMember } from './member-rows.js';
 import { changeOrganization, createOrganization, deletedOrganizations, markDeleted, organizationById, organizationsFrom, organizationsInOrder } from './organization-rows.js';
+import { userById } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
 export class PostgresOrganizations implements Organizations {
@@ -47,6 +48,7 @@ export class PostgresOrganizations implements Organizations {
 
   create(name: string, owner: User, most: number, actor: Actor): Promise<OrganizationView> {
     return this.work.change(async (sql) => {
+      knownPerson(await userById(sql, owner.id));
       const own = await ownOrganizations(sql, owner.id);
       checkBelonging(own.length);
       checkOwned(owner, own.filter(({ role }) => role === 'owner').map(({ organization }) => organization), most);

@@ -1,4 +1,5 @@
-// OwnAccount over the tables of users, memberships, organizations, sessions, links' tokens, second factors and the audit log.
+// OwnAccount over the tables of users, memberships, organizations, sessions, links' tokens, second factors,
+// invitations and the audit log.
 
 import type { Queryable } from '../../storage/postgres/database.js';
 import type { Role } from '../../wire/dashboard.js';
@@ -9,6 +10,7 @@ import { accountGone } from '../tokens.js';
 import type { User } from '../users.js';
 import { noteAudit } from './audit-log.js';
 import { removeIdentities } from './identities.js';
+import { revokeOutlived } from './invites.js';
 import { isLastOwner, removeMember } from './member-rows.js';
 import { removeSecondFactor } from './second-factors.js';
 import { endSessions } from './session-rows.js';
@@ -53,6 +55,7 @@ export class PostgresOwnAccount implements OwnAccount {
       for (const { organization_id: id, role } of memberships) {
         await removeMember(sql, id, user.id);
         await noteAudit(sql, id, actor, 'member.left', user.id, { role, email: user.email });
+        await revokeOutlived(sql, this.now(), id, user.id, undefined, actor);
       }
       await endSessions(sql, user.id);
       await removeTokens(sql, user.id);

@@ -3,6 +3,7 @@
 import type { Actor } from '../audit.js';
 import { isCookie, sessionHash } from '../sessions.js';
 import type { Session } from '../sessions.js';
+import { isAsKnown } from '../sign-ins.js';
 import type { Client, CountedLogin, Refused, SignedIn, SignIns } from '../sign-ins.js';
 import { accountGone } from '../tokens.js';
 import type { User } from '../users.js';
@@ -43,7 +44,7 @@ export class PostgresSignIns implements SignIns {
   begin(known: User, upgraded: string | null, client: Client, before: string | null, counted: CountedLogin | null): Promise<{ user: User; cookie: string } | Refused> {
     return this.work.change(async (sql) => {
       const current = await userById(sql, known.id);
-      if (current === undefined || current.passwordHash !== known.passwordHash) return 'changed';
+      if (current === undefined || !isAsKnown(current, known)) return 'changed';
       if (current.locked) return 'locked';
       if (counted !== null) {
         await forgiveAttempts(sql, 'login', [counted.address, counted.email]);
@@ -88,6 +89,7 @@ export class PostgresSignIns implements SignIns {
       const changed = await changeUser(sql, userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       await endSessions(sql, userId);
+      await removeToken(sql, userId, 'new-email');   // whoever knew the old password may have asked for another address
       await forgetAttempts(sql, 'password', userId);
       await noteAudit(sql, null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;
@@ -99,7 +101,7 @@ export class PostgresSignIns implements SignIns {
       if ((await userById(sql, user.id))?.passwordHash !== user.passwordHash) return false;
       await changeUser(sql, user.id, { passwordHash });
       await endSessions(sql, user.id, keptSessionId);
-      await removeToken(sql, user.id, 'password');
+      for (const purpose of ['password', 'new-email'] as const) await removeToken(sql, user.id, purpose);
       await forgetAttempts(sql, 'password', user.id);
       await noteAudit(sql, null, actor, 'user.password_changed', user.id);
       return true;

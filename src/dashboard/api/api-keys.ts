@@ -2,11 +2,10 @@
 // answered once, when a key is made.
 
 import { z } from 'zod';
-import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
+import { checkChanger, DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
 import type { CreatedKey } from '../../accounts/api-keys.js';
 import { keyObject } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
-import { hasRole } from '../../accounts/members.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { CreatedApiKey } from '../../wire/dashboard.js';
@@ -85,7 +84,7 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
   /** The key of the path, if the caller may change it. Throws ApiError 404, 403. */
   async function changeable({ exchange, organization, user, role }: MemberCall<unknown>): Promise<KeyRecord> {
     const key = known(await keys.get(organization.id, exchange.params['id'] as string));
-    if (!hasRole(role, 'admin') && key.createdBy !== user.id) throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
+    checkChanger(role, user.id, key);
     return key;
   }
 }

@@ -9,6 +9,7 @@ import type { Budget } from '../../usage/budget-store.js';
 import { spentInMonth } from '../../usage/budget-watch.js';
 import type { BudgetObject, Role } from '../../wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
+import { readingUsage } from './usage.js';
 
 const PATH = '/organizations/:org/budget';
 const isAddress = (value: string): boolean => URL.canParse(value) && /^https?:$/.test(new URL(value).protocol) && new URL(value).username === '';
@@ -25,7 +26,7 @@ export function budgetRoutes({ guard, budgets, prices, usage }: Pick<DashboardDe
     const now = Date.now();
     const isAdmin = hasRole(role, 'admin');
     return {
-      amount: budget?.amount ?? null, spent: table === null ? null : await spentInMonth(usage, organizationId, table, now), currency: table?.currency ?? '', month: monthName(monthNumber(now)),
+      amount: budget?.amount ?? null, spent: table === null ? null : await readingUsage.run({ organization: organizationId }, 1, () => spentInMonth(usage, organizationId, table, now)), currency: table?.currency ?? '', month: monthName(monthNumber(now)),
       mail: budget?.mail ?? true, webhook_url: isAdmin ? budget?.webhookUrl ?? null : null, webhook_secret: isAdmin && budget !== null && budget.webhookUrl !== null ? budget.webhookSecret : null,
     };
   };

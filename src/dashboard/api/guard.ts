@@ -38,6 +38,8 @@ export interface DashboardRoute<C> {
   /** Largest body; 64 KiB. */
   maxBodyBytes?: number;
   generates?: true;
+  /** Reading it is noted in the audit log, so it is counted as a change is (change-pace.ts). */
+  noted?: true;
   /** As in Route. */
   countedAs?: string;
   /** As whom the request counts from then on, where it is one that limits hold for. */

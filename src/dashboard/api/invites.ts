@@ -7,6 +7,7 @@ import { emailField, roleField } from './fields.js';
 import { inviteObject, organizationObject } from './objects.js';
 import { listPage, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
+import { readWhole } from './read-whole.js';
 
 export function inviteRoutes({ guard, directory, origin, letters, organizationLimits }: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'letters' | 'organizationLimits'>): Route[] {
   const { invites, attempts } = directory;
@@ -16,7 +17,7 @@ export function inviteRoutes({ guard, directory, origin, letters, organizationLi
       method: 'GET', path: '/organizations/:org/invites',
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        const page = await invites.page(organization.id, limit, after);
+        const page = await readWhole(exchange, () => invites.page(organization.id, limit, after));
         exchange.json(200, listPage(page, (invite) => inviteObject(invite, origin.base(exchange))));
       },
     }),

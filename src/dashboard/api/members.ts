@@ -7,6 +7,7 @@ import type { MemberObject } from '../../wire/dashboard.js';
 import { roleField } from './fields.js';
 import { listPage, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
+import { readWhole } from './read-whole.js';
 
 export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDeps, 'guard' | 'directory'>): Route[] {
   return [
@@ -14,7 +15,7 @@ export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDe
       method: 'GET', path: '/organizations/:org/members',
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
-        exchange.json(200, listPage(await members.page(organization.id, limit, after), shown));
+        exchange.json(200, listPage(await readWhole(exchange, () => members.page(organization.id, limit, after)), shown));
       },
     }),
 

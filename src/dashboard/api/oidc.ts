@@ -4,7 +4,7 @@
 import { addressGroup } from '../../accounts/attempts.js';
 import { ApiError, apiError } from '../../errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { OidcRefusal } from '../../oidc/failures.js';
+import { OidcRefusal, reasonOf } from '../../oidc/failures.js';
 import type { OidcFailure } from '../../oidc/failures.js';
 import { Denied } from '../../oidc/provider.js';
 import type { Asked, OidcProvider } from '../../oidc/provider.js';
@@ -143,10 +143,10 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
     if (error instanceof Denied) return 'denied';
     if (error instanceof ApiError && error.code === 'too_many_attempts') return 'too_many';
     if (error instanceof OidcRefusal) {
-      if (error.failure === 'unreachable') log.error({ err: error.cause }, 'the provider of oidc.issuer could not be asked');
+      if (error.failure === 'unreachable') log.error({ reason: reasonOf(error.cause) }, 'the provider of oidc.issuer could not be asked');
       return error.failure;
     }
-    log.warn({ err: error }, 'a sign-in by the provider of oidc.issuer failed');
+    log.warn({ reason: reasonOf(error) }, 'a sign-in by the provider of oidc.issuer failed');
     return 'failed';
   }
 }

@@ -6,17 +6,21 @@ import { z } from 'zod';
 import { hasRole } from '../../accounts/members.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
+import { JsonText } from '../../http/json-text.js';
 import { newAccountId } from '../../ids.js';
 import type { SavedRow } from '../../saved/saved-store.js';
 import type { ListPage, SavedContent, SavedItem } from '../../wire/dashboard.js';
 import { dateField } from './key-fields.js';
 import type { DashboardDeps } from './deps.js';
+import { readWhole } from './read-whole.js';
 
 const LIST = '/organizations/:org/playground/saved';
 const PURPOSE = 'saved text';
 /** Of the content as JSON. */
 const MAX_CHARACTERS = 400_000;
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
+/** Names of a list in one turn. */
+const OPENED_AT_ONCE = 100;
 
 const text = z.string().max(MAX_CHARACTERS);
 const short = z.string().max(256);
@@ -68,8 +72,12 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     guard.member('viewer', {
       method: 'GET', path: LIST,
       serve: async ({ exchange, organization, user }) => {
-        const rows = (await saved.list(organization.id)).filter(({ shared, userId }) => shared || userId === user.id);
-        const list: ListPage<SavedItem> = { object: 'list', data: await Promise.all(rows.map((row) => shown(row, user.id))), has_more: false, next: null };
+        const rows = (await readWhole(exchange, () => saved.list(organization.id))).filter(({ shared, userId }) => shared || userId === user.id);
+        const data: SavedItem[] = [];
+        for (let at = 0; at < rows.length; at += OPENED_AT_ONCE) {
+          data.push(...await readWhole(exchange, () => Promise.all(rows.slice(at, at + OPENED_AT_ONCE).map((row) => shown(row, user.id)))));
+        }
+        const list: ListPage<SavedItem> = { object: 'list', data, has_more: false, next: null };
         exchange.json(200, list);
       },
     }),
@@ -91,10 +99,13 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     guard.member('viewer', {
       method: 'GET', path: `${LIST}/:id`,
       serve: async ({ exchange, organization, user }) => {
-        const { row, sealedContent } = await find(organization.id, exchange.params['id'] as string, user.id);
-        const json = open(organization.id, row.id, 'content', sealedContent);
-        if (json === null) throw missing();
-        exchange.json(200, { ...await shown(row, user.id), content: JSON.parse(json) as SavedContent });
+        exchange.json(200, await readWhole(exchange, async () => {
+          const { row, sealedContent } = await find(organization.id, exchange.params['id'] as string, user.id);
+          const json = open(organization.id, row.id, 'content', sealedContent);
+          if (json === null) throw missing();
+          // The content is JSON already.
+          return new JsonText().add(`${JSON.stringify(await shown(row, user.id)).slice(0, -1)},"content":`).add(json).add('}');
+        }));
       },
     }),
 

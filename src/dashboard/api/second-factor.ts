@@ -26,7 +26,7 @@ export function secondFactorRoutes({ guard, directory, config, origin, codes, le
       serve: async ({ exchange, user, signedInAt, body }) => {
         if (user.secondFactor === true) throw apiError('invalid_value', 'The second factor is on already. Turn it off first to use another device.');
         await confirmPassword(attempts, { user, signedInAt }, body.password);
-        const { secret, uri } = await codes.propose(user, `Monolith ${new URL(origin.base(exchange)).host}`);
+        const { secret, uri } = await codes.propose(user, `Monolith ${origin.host(exchange)}`);
         const proposal: SecondFactorProposal = { secret, uri };
         exchange.json(200, proposal);
       },

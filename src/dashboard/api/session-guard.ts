@@ -36,16 +36,17 @@ export class SessionGuard implements Guard {
   }
 
   user<B = undefined>(route: Declared<UserCall<B>, B>): Route {
-    return this.route(route, (exchange) => this.caller(exchange));
+    return this.route(route, (exchange) => this.caller(exchange, route));
   }
 
   member<B = undefined>(least: Role, route: Declared<MemberCall<B>, B>): Route {
     return this.route(route, async (exchange) => {
-      const caller = await this.caller(exchange);
+      const caller = await this.caller(exchange, route);
       const id = exchange.params['org'] as string;
       const own = await this.directory.members.of(id, caller.user.id);
       if (own === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
       const { organization, role } = own;
+      exchange.onAccountOf(organization.id);
       if (!hasRole(role, least)) throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${role}.`);
       if (organization.status === 'suspended' && isChange(exchange)) throw apiError('organization_suspended', 'The organization is suspended: it can be looked at, not changed.');
       return { ...caller, organization, role };
@@ -54,7 +55,7 @@ export class SessionGuard implements Guard {
 
   operator<B = undefined>(route: Declared<UserCall<B>, B>): Route {
     return this.route(route, async (exchange) => {
-      const caller = await this.caller(exchange);
+      const caller = await this.caller(exchange, route);
       if (!caller.user.operator) throw apiError('role_not_allowed', 'Only operators may do this.');
       if (this.operatorsNeedSecondFactor && caller.user.secondFactor !== true) throw apiError('second_factor_required', 'Operators of this server need a second factor. Turn it on in your profile, then come back.');
       return caller;
@@ -84,7 +85,7 @@ export class SessionGuard implements Guard {
     };
   }
 
-  private async caller(exchange: Exchange): Promise<WithoutBody<UserCall<undefined>>> {
+  private async caller(exchange: Exchange, { noted = false }: { readonly noted?: boolean }): Promise<WithoutBody<UserCall<undefined>>> {
     const secret = sessionCookie(exchange);
     const found = secret === null ? null : await this.directory.signIns.find(secret);
     if (secret === null || found === null) throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
@@ -94,6 +95,8 @@ export class SessionGuard implements Guard {
       if (!isSame(exchange.header('x-csrf-token'), csrfToken(secret))) {
         throw apiError('invalid_csrf_token', 'The X-CSRF-Token header must be the csrf_token that GET /dashboard/api/me gives.');
       }
+    }
+    if (isChange(exchange) || noted) {
       if (!this.counted.has(exchange)) this.pace.count(user.id);
       this.counted.add(exchange);
     }

@@ -6,19 +6,21 @@ import type { ConversationItem, ConversationTurn, StoredConversation } from '../
 
 /** Characters of one item. */
 const MAX_ITEM = 20_000;
-/** Characters of all, from the youngest backwards. */
+/** Characters of all, from the youngest backwards. The response they end in is shown to its beginning, as far as they come to twice as many. */
 const MAX_ALL = 400_000;
+/** What an item counts at least: many without a word are long too. */
+const LEAST = 128;
 
 export function conversationOf(responses: readonly ChainedResponse[]): StoredConversation {
   let left = MAX_ALL;
   const turns: ConversationTurn[] = [];
   for (const response of responses.toReversed()) {
     if (left <= 0) break;
-    const shown = (items: readonly StoredItem[]): ConversationItem[] => items.filter(({ repeats }) => repeats !== true).map(({ item, images }) => {
-      const one = shownItem(item, images?.length ?? 0);
-      left -= one.text.length;
+    const shown = (items: readonly StoredItem[]): ConversationItem[] => items.filter(({ repeats }) => repeats !== true).toReversed().map(({ item, images }) => {
+      const one = shownItem(item, images?.length ?? 0, left > -MAX_ALL ? MAX_ITEM : 0);
+      left -= Math.max(one.text.length, LEAST);
       return one;
-    });
+    }).toReversed();
     const output = shown(response.output);
     const input = shown(response.input);
     turns.unshift({ id: response.id, model: response.model, status: response.status, created_at: new Date(response.createdAt * 1000).toISOString(), input, output });
@@ -28,11 +30,11 @@ export function conversationOf(responses: readonly ChainedResponse[]): StoredCon
 
 type Item = Readonly<Record<string, unknown>>;
 
-function shownItem(item: Item, images: number): ConversationItem {
+function shownItem(item: Item, images: number, most: number): ConversationItem {
   const whole = textOf(item);
   return {
     kind: kindOf(item), role: word(item['role']), name: word(item['name']),
-    text: whole.slice(0, MAX_ITEM), cut: whole.length > MAX_ITEM, images: Math.max(images, partsOf(item['content']).filter(({ type }) => type === 'input_image').length),
+    text: whole.slice(0, most), cut: whole.length > most, images: Math.max(images, partsOf(item['content']).filter(({ type }) => type === 'input_image').length),
   };
 }
 

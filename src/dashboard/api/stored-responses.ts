@@ -2,6 +2,7 @@
 
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
+import { JsonText } from '../../http/json-text.js';
 import { removeResponse } from '../../protocol/responses/remove.js';
 import type { ResponseSummary } from '../../storage/response-store.js';
 import type { ListPage, StoredResponseObject } from '../../wire/dashboard.js';
@@ -26,17 +27,22 @@ export function storedResponseRoutes({ guard, responses, background, directory }
 
     // Whoever reads what others have asked is named in the log.
     guard.member('admin', {
-      method: 'GET', path: `${LIST}/:id`,
+      method: 'GET', path: `${LIST}/:id`, noted: true,
       serve: async ({ exchange, organization, actor }) => {
         const id = exchange.params['id'] as string;
-        const held = await responses.chain(organization.id, id);
-        if (held === null) throw apiError('resource_not_found', 'There is no such stored response, or one that it continues was erased.', 'id');
-        try {
-          await directory.audit.note(organization.id, actor, 'response.read', id);
-          exchange.json(200, conversationOf(held.responses));
-        } finally {
-          held.release();
-        }
+        const shown = await exchange.inTurn(await responses.size(organization.id, id), async () => {
+          const held = await responses.chain(organization.id, id);
+          if (held === null) return null;
+          try {
+            // As text within the turn: the few texts that are shown would keep all of a long chain until the entry is written.
+            return new JsonText().add(JSON.stringify(conversationOf(held.responses)));
+          } finally {
+            held.release();
+          }
+        });
+        if (shown === null) throw apiError('resource_not_found', 'There is no such stored response, or one that it continues was erased.', 'id');
+        await directory.audit.note(organization.id, actor, 'response.read', id);
+        exchange.json(200, shown);
       },
     }),
 

@@ -1,16 +1,16 @@
 // Fetching an image a client names by URL, from hosts the operator allows and never from inside the
 // network: https on its own port, names resolved once, addresses checked, those very addresses dialled, and
 // all of it again for every redirect. Event-loop thread only.
-import { lookup } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { isIP } from 'node:net';
 import { apiError, ApiError } from '../../errors.js';
+import { resolveHost, type Address } from '../../shared/resolve-host.js';
 import { VERSION } from '../../version.js';
 import { isPublicAddress } from './public-address.js';
 
-export interface Address { address: string; family: number }
+export type { Address };
 
 export interface FetchSettings {
   maxBytes: number;
@@ -21,14 +21,15 @@ export interface FetchSettings {
 
 /** What tests replace: nothing public answers there. */
 export interface FetchWorld {
-  resolve(host: string): Promise<readonly Address[]>;
+  /** None where there is no such name. */
+  resolve(host: string, signal: AbortSignal): Promise<readonly Address[]>;
   /** Where an address, once checked, is dialled. */
   dial(address: Address): Address & { port: number };
   ca: string | undefined;
 }
 
 const WORLD: FetchWorld = {
-  resolve: (host) => lookup(host, { all: true, verbatim: true }),
+  resolve: resolveHost,
   dial: (address) => ({ ...address, port: HTTPS_PORT }),
   ca: undefined,
 };
@@ -54,7 +55,7 @@ export class ImageFetcher {
       let at = this.#checked(url, refuse);
       for (let redirects = 0; ; redirects++) {
         const addresses = await this.#addresses(at, refuse, either);
-        const next = await this.#get(at, addresses, path, either, refuse);
+        const next = await unlessAborted(this.#get(at, addresses, path, either, refuse), either);
         if (typeof next !== 'string') return next;
         if (redirects === MAX_REDIRECTS) refuse(`the image is redirected more than ${MAX_REDIRECTS} times`);
         at = this.#checked(next, refuse, at);
@@ -89,8 +90,8 @@ export class ImageFetcher {
   async #addresses(url: URL, refuse: (why: string) => never, signal: AbortSignal): Promise<readonly Address[]> {
     const host = hostOf(url);
     const family = isIP(host);
-    const addresses = family === 0 ? await unlessAborted(this.#world.resolve(host), signal) : [{ address: host, family }];
-    // One address inside is reason enough: a name that leads to both is no accident.
+    const addresses = family === 0 ? await unlessAborted(this.#world.resolve(host, signal), signal) : [{ address: host, family }];
+    // One address inside is reason enough: a name that leads to both is no accident. Nor is told which names there are inside.
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address))) refuse('the host of the image has no public address');
     return addresses;
   }
@@ -119,6 +120,11 @@ export class ImageFetcher {
         maxHeaderSize: 16_384, ...(this.#world.ca === undefined ? {} : { ca: this.#world.ca }),
       });
       sent.on('error', fail);
+      // 101: neither an answer nor an error comes then, and nobody else would close it.
+      sent.on('upgrade', (_response, socket) => {
+        socket.destroy();
+        fail(new Error('it wants to speak another protocol'));
+      });
       sent.on('response', (response) => {
         response.on('error', fail);
         try {

@@ -8,11 +8,14 @@ import type { Content, ContentPart, ImagePart, ImageSource, LoadedImage, Message
 import { dataOfUrl, decodeBase64 } from './base64.js';
 import { decodeImage } from './decode-image.js';
 import { ImageFetcher, type FetchWorld } from './fetch-image.js';
+import { ImageBudget, type HeldImages } from './held-images.js';
 import type { ImageLoader } from './image-loader.js';
 import { Slots } from './slots.js';
 
 /** Of one request; and of all together, since every open fetch may fill its buffer. */
 const FETCHES_OF_REQUEST = 4, FETCHES = 32;
+/** Of these, what one organization may have: the addresses are its own, and so is how long they take. */
+const FETCHES_OF_ONE = 0.75;
 /** URLs of one organization that wait for a fetch. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
 /** All images of a request together, in times the largest single one. */
@@ -21,9 +24,12 @@ const TOTAL_BYTES_FACTOR = 5, TOTAL_PIXELS_FACTOR = 8;
 /** `world` is for tests. */
 export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
   const fetcher = new ImageFetcher({ maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts }, world);
-  const fetches = new FairSlots(shareOf(FETCHES), 'images to fetch', MAX_WAITING_FETCHES);
+  const places = shareOf(FETCHES);
+  const fetches = new FairSlots(places, 'images to fetch', MAX_WAITING_FETCHES, undefined, undefined, Math.max(1, Math.floor(places * FETCHES_OF_ONE)));
+  const budget = new ImageBudget(shareOf(settings.max_held_bytes), settings.max_bytes * TOTAL_BYTES_FACTOR);
   return {
-    async load(messages, claimant, decodedLater = false) {
+    hold: (organization, elsewhere) => budget.open(organization, elsewhere),
+    async load(messages, claimant, held, decodedLater = false) {
       const parts = messages.flatMap((message) => imagesOf(message.content));
       if (parts.length > settings.max_per_request) {
         const { path } = parts[settings.max_per_request]!;
@@ -31,7 +37,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
       }
       const open = parts.filter((part) => part.source.kind !== 'loaded');
       if (open.length === 0) return messages;
-      const loaded = await new Loading(settings, fetcher, fetches, claimant, decodedLater).all(open);
+      const loaded = await new Loading(settings, fetcher, fetches, claimant, held, decodedLater).all(open);
       return messages.map((message) => withImages(message, loaded));
     },
   };
@@ -46,7 +52,7 @@ class Loading {
   #pixels = 0;
 
   constructor(private readonly settings: Config['images'], private readonly fetcher: ImageFetcher, private readonly fetches: FairSlots, private readonly from: Claimant,
-    private readonly decodedLater: boolean) {
+    private readonly held: HeldImages, private readonly decodedLater: boolean) {
     this.#claimant = { organization: from.organization, signal: this.#abort.signal };
   }
 
@@ -95,6 +101,7 @@ class Loading {
     this.#bytes += bytes.length;
     const most = this.settings.max_bytes * TOTAL_BYTES_FACTOR;
     if (this.#bytes > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} bytes together.`, path);
+    this.held.add(bytes.length);
     return decodeImage(bytes, {
       path, claimant: this.#claimant, known: part.source.kind === 'bytes' ? 'sound' : this.decodedLater ? 'decoded later' : 'nothing', spend: (width, height) => this.#spend(width, height, path),
     });

@@ -1,6 +1,7 @@
 // What a server elsewhere says of its answer, in whatever order its format has, as our events in the order they must have:
 // `started` before all, one call at a time, ends last, when it is known what was used. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
+import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
 import { notUnderstood } from './fault.js';
 
@@ -40,6 +41,11 @@ interface Choice {
   end: { reason: EndReason; stopString: string | null; stopUnsaid: boolean } | null;
 }
 
+/** More tokens than any context holds: whoever tells that many has told nothing. Counters and tables must not be filled by it for ever. */
+const MOST_TOKENS = 2 ** 24;
+/** Of one choice. */
+const MOST_CALLS = 1_024;
+
 export class AnswerEvents {
   readonly #choices: Choice[];
   readonly #usage: ToldUsage = {};
@@ -48,8 +54,8 @@ export class AnswerEvents {
   #begun = false;
   #over = false;
 
-  /** `emit` is told the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come. */
-  constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void) {
+  /** `emit` is told the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was told. */
+  constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void, private readonly onOver: () => void) {
     this.#choices = Array.from({ length: facts.n }, () => ({ tokens: 0, reasoningTokens: 0, characters: 0, reasoningCharacters: 0, calls: 0, complete: 0, malformed: false, open: undefined, arguments: '', dropped: false, end: null }));
   }
 
@@ -58,6 +64,9 @@ export class AnswerEvents {
 
   /** Something was told: it cannot begin again. */
   get begun(): boolean { return this.#begun; }
+
+  /** All was told. */
+  get over(): boolean { return this.#over; }
 
   text(index: number, section: 'content' | 'reasoning', text: string, logprobs: TokenLogprob[] | null = null): void {
     if (text === '' && !logprobs?.length) return;
@@ -79,6 +88,7 @@ export class AnswerEvents {
     const choice = this.#running(index);
     if (choice.open === key && !choice.dropped) return;
     if (name === '') throw notUnderstood('with a call of no tool');
+    if (choice.calls >= MOST_CALLS) throw notUnderstood(`with more than ${MOST_CALLS} calls`);
     this.#begin();
     this.#closeCall(index, choice, true);
     choice.open = key;
@@ -109,10 +119,10 @@ export class AnswerEvents {
     choice.end = { reason: told, stopString: told === 'stop_string' ? stopString ?? null : null, stopUnsaid: told === 'end_of_turn' && stopString === undefined };
   }
 
-  /** What is told again takes the place of what was told before. */
+  /** What is told again takes the place of what was told before; what cannot be is left out. */
   usage(told: ToldUsage): void {
     for (const [name, value] of Object.entries(told) as [keyof ToldUsage, unknown][]) {
-      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) this.#usage[name] = value;
+      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST_TOKENS * this.facts.n) this.#usage[name] = value;
     }
   }
 
@@ -148,6 +158,7 @@ export class AnswerEvents {
       const { reason, stopString, stopUnsaid } = end ?? { reason: 'end_of_turn', stopString: null, stopUnsaid: true };
       this.emit({ type: 'finished', choice, reason: reason === 'max_tokens' && full ? 'context_full' : reason, stopString, ...(stopUnsaid ? { stopUnsaid } : {}), completionTokens: tokens[choice] ?? 0, reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0), calls, timings, counted });
     }
+    this.onOver();
   }
 
   /** Most formats have one word for an answer that reached its cap and for one that reached the end of the context. */
@@ -191,7 +202,7 @@ export class AnswerEvents {
 function isObject(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value);
+    return typeof value === 'object' && value !== null && !Array.isArray(value) && !isDeeper(value, MAX_CALL_DEPTH);
   } catch {
     return false;
   }

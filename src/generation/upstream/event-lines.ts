@@ -11,6 +11,7 @@ export class EventLines {
   #heldBytes = 0;
   #name: string | null = null;
   #data: string | null = null;
+  #begun = false;
 
   /** `tooLong` makes what is thrown for an event beyond `maxBytes`. */
   constructor(private readonly maxBytes: number, private readonly take: TakeEvent, private readonly tooLong: () => Error) {}
@@ -48,6 +49,11 @@ export class EventLines {
   }
 
   #line(line: string): void {
+    if (!this.#begun) {
+      this.#begun = true;
+      // A byte order mark before the first event is none of its bytes.
+      if (line.charCodeAt(0) === 0xfeff) line = line.slice(1);
+    }
     if (line === '') {
       const name = this.#name, data = this.#data;
       this.#name = this.#data = null;

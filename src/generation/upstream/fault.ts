@@ -4,8 +4,11 @@ import { apiError, type ApiError, type ErrorCode, type ErrorExtra } from '../../
 
 /** One attempt has failed. */
 export class UpstreamFault extends Error {
-  /** `kind`: of metrics and the log. `retry`: another attempt may go well. `blames`: it is the server's doing, and not the request's. */
-  constructor(readonly kind: FaultKind, readonly told: ApiError, readonly retry: boolean, readonly blames: boolean) {
+  /**
+   * `kind`: of metrics and the log. `retry`: another attempt may go well. `blames`: it is the server's doing, and not the request's;
+   * `alive`: the server has answered, so it may be the request's after all.
+   */
+  constructor(readonly kind: FaultKind, readonly told: ApiError, readonly retry: boolean, readonly blames: boolean, readonly alive = false) {
     super(told.message);
     this.name = 'UpstreamFault';
   }
@@ -25,7 +28,7 @@ export const cannotConnect = (): UpstreamFault => new UpstreamFault('connect', u
 export const brokeOff = (): UpstreamFault => new UpstreamFault('broken', apiError('model_error', 'The connection to the server this model runs on broke off.', null), true, true);
 
 /** What came is no answer. `what`: in words of our own. */
-export const notUnderstood = (what: string): UpstreamFault => new UpstreamFault('protocol', apiError('model_error', `The server this model runs on answered ${what}.`, null), true, true);
+export const notUnderstood = (what: string): UpstreamFault => new UpstreamFault('protocol', apiError('model_error', `The server this model runs on answered ${what}.`, null), true, true, true);
 
 export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
   new UpstreamFault('timeout', unavailable(what === 'first' ? 'The server this model runs on did not begin to answer in time.' : 'The server this model runs on fell silent.'), false, true);
@@ -53,11 +56,11 @@ export function faultOfStatus({ status, body, retryAfter }: ErrorAnswer, secrets
     case 400: case 413: case 415: case 422:
       return refused('invalid_value', `The server this model runs on refuses the request${said === null ? '.' : `: ${said}`}`);
     case 401: case 403: case 404: case 405:
-      return new UpstreamFault('status', unavailable('The server this model runs on does not let us ask it.', extra), true, true);
+      return new UpstreamFault('status', unavailable('The server this model runs on does not let us ask it.', extra), true, true, true);
     case 408: case 425: case 429: case 503: case 529:
       return new UpstreamFault('status', apiError('capacity_exhausted', 'The server this model runs on is busy.', null, { ...extra, retryAfterMs: waitOf(retryAfter) }), true, status !== 429);
     default:
-      return new UpstreamFault('status', apiError('model_error', 'The server this model runs on failed on this request.', null, extra), true, status >= 500);
+      return new UpstreamFault('status', apiError('model_error', 'The server this model runs on failed on this request.', null, extra), true, status >= 500, status !== 502 && status !== 504);
   }
 }
 

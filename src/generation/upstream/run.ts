@@ -45,6 +45,8 @@ export interface RunAsked {
 
 /** Before the first further attempt at the same server. */
 const AGAIN_MS = 50;
+/** For a server that has told its whole answer to end the connection's answer too, so that the connection can be used again. */
+const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
   #leaving: AbortController | null = null;   // while it waits for its turn
@@ -140,7 +142,7 @@ export class UpstreamRun implements RunningGeneration {
   async #serve(): Promise<void> {
     const { world } = this;
     const { servers, settings } = world;
-    const tried = new Set<Server>();
+    const tried = new Set<Server>(), failedOn = new Set<Server>();   // though they answered
     let fault: UpstreamFault | Error | null = null;
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
     for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
@@ -154,8 +156,12 @@ export class UpstreamRun implements RunningGeneration {
         continue;
       }
       const failed = await this.#try(server, attempt < settings.retries);
-      if (failed === null) return;
+      if (failed === null) {
+        if (this.#answer?.over === true) this.#blame(failedOn, server);
+        return;
+      }
       fault = failed;
+      if (failed instanceof UpstreamFault && failed.blames && failed.alive) failedOn.add(server);
       if (this.#answer?.begun === true || !(failed instanceof UpstreamFault) || !failed.retry) break;
     }
     if (this.#over) return;
@@ -164,14 +170,21 @@ export class UpstreamRun implements RunningGeneration {
     throw fault;
   }
 
+  /** `well` has answered what these failed on. */
+  #blame(failedOn: ReadonlySet<Server>, well: Server): void {
+    for (const server of failedOn) {
+      if (server !== well && server.blame() === 'shut') this.world.tell({ type: 'shut', model: this.world.model, server: server.name });
+    }
+  }
+
   /** Null: it is over, well or because nobody wants it. */
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
     const { asked, world } = this;
     const { request } = asked;
     const { api, body } = asked.api(server);
-    const fault = await new Promise<UpstreamFault | Error | null>((resolve) => {
+    const ended = await new Promise<UpstreamFault | Error | null>((resolve) => {
       this.#settle = resolve;
-      const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token());
+      const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token(), () => this.#told());
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
       this.#attempt = new Attempt({
         path: server.path + api.path, headers: { ...asked.asker.traceHeaders, ...server.headers }, body: JSON.stringify({ model: server.settings.model ?? world.model, ...body }),
@@ -180,8 +193,11 @@ export class UpstreamRun implements RunningGeneration {
       this.#attempt.send(server.pool);
     });
     this.#attempt?.giveUp();
+    // Whatever becomes of the connection of an answer that was told to its end.
+    const fault = this.#answer?.over === true ? null : ended;
     const well = this.#answer?.begun === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
-    const changed = server.release(well || (fault instanceof UpstreamFault && fault.kind === 'refused') ? 'well' : fault instanceof UpstreamFault && fault.blames ? 'badly' : 'neither');
+    const changed = server.release(well || (fault instanceof UpstreamFault && fault.kind === 'refused') ? 'well' : fault instanceof UpstreamFault && fault.blames ? 'badly' : 'neither',
+      fault instanceof UpstreamFault && fault.alive ? asked.asker.organization : null);
     if (changed !== null) world.tell({ type: changed, model: world.model, server: server.name });
     if (fault instanceof UpstreamFault && fault.kind !== 'refused') {
       world.tell({ type: 'failed', model: world.model, server: server.name, kind: fault.kind, status: fault.told.upstreamStatus ?? null, reason: fault.told.message, again: again && fault.retry && this.#answer?.begun !== true });
@@ -197,6 +213,12 @@ export class UpstreamRun implements RunningGeneration {
     }
     clearTimeout(this.#clock);
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('next')), this.world.settings.idle_ms);
+  }
+
+  /** The answer is whole. Its place is not for who keeps the connection open behind it. */
+  #told(): void {
+    clearTimeout(this.#clock);
+    if (!this.#over) this.#clock = setTimeout(() => this.#settle?.(null), LAST_MS);
   }
 
   /** Another model answers instead; if that cannot be asked either, what was wrong here is told. */

@@ -62,8 +62,11 @@ export class Server {
     return true;
   }
 
-  /** One that was given to it is over. `went`: well (its first token came), badly, or no matter how. */
-  release(went: 'well' | 'badly' | 'neither'): 'shut' | 'open' | null {
+  /**
+   * One that was given to it is over. `went`: well (its first token came), badly, or no matter how. `whose`: the organization whose
+   * request it was that went badly, where the server did answer: so nobody's own requests alone shut it for all others.
+   */
+  release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;
     this.row.leave();
     this.#meter.over(went === 'well' ? 'answered' : went === 'badly' ? 'failed' : 'other');
@@ -74,14 +77,23 @@ export class Server {
       return wasShut ? 'open' : null;
     }
     try {
-      if (went === 'neither' || (this.row.failed() < this.limits.breaker_failures && before === 0)) return null;
-      // Of several that fail at once one shuts it.
-      if (before > sharedNow()) return null;
-      const times = this.row.shutAgain();
-      return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) && before === 0 ? 'shut' : null;
+      return went === 'neither' || !this.row.failedFor(whose, sharedNow()) ? null : this.#failed(before);
     } finally {
       this.row.tried();
     }
+  }
+
+  /** What it failed on, though it answered, another server has answered well: so it was not the request's doing, whosever it was. */
+  blame(): 'shut' | null {
+    return this.#failed(this.row.shutUntil);
+  }
+
+  #failed(before: number): 'shut' | null {
+    if (this.row.failed() < this.limits.breaker_failures && before === 0) return null;
+    // Of several that fail at once one shuts it.
+    if (before > sharedNow()) return null;
+    const times = this.row.shutAgain();
+    return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) && before === 0 ? 'shut' : null;
   }
 
   close(): Promise<void> {

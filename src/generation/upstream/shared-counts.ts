@@ -7,15 +7,20 @@
 //                        1  failures in a row       2  times in a row that it was shut
 //                        3  1: one request tries whether it answers again
 //                        4  tokens of its context; 0: not known
+//                        5  whose request it failed on last, though it answered; 0: nobody's
 //                 int64  3  until when it is shut, in milliseconds of now(); 0: it is not
+//                        4  since when it has only failed; 0: it has not
 //   thread's row  int32  0  under way               1  of these, trying
 import { placesBytes, SharedPlaces } from './shared-places.js';
 
-const INTS = 8;
-const WORDS = 4;
-const UNDER_WAY = 0, FAILURES = 1, TIMES_SHUT = 2, TRYING = 3, CONTEXT = 4;
-const SHUT_UNTIL = 3;
+const INTS = 10;
+const WORDS = 5;
+const UNDER_WAY = 0, FAILURES = 1, TIMES_SHUT = 2, TRYING = 3, CONTEXT = 4, FAILED_ON = 5;
+const SHUT_UNTIL = 3, FAILING_SINCE = 4;
 const OWN_INTS = 2;
+
+/** A server that has answered nobody well for so long is at fault itself, whosever requests it fails on. */
+export const FAILING_MS = 60_000;
 
 /** Milliseconds by a clock that all threads share and nobody sets. */
 export const sharedNow = (): number => Number(process.hrtime.bigint() / 1_000_000n);
@@ -96,13 +101,25 @@ export class SharedRow {
   /** A failure more; how many there are in a row. */
   failed(): number { return Atomics.add(this.#ints, FAILURES, 1) + 1; }
 
+  /**
+   * Whether a failure at `now` counts: one on a request of an organization does not if the last that counted was on its own, for FAILING_MS; null: it is not
+   * the request's.
+   */
+  failedFor(organization: number | null, now: number): boolean {
+    const whose = organization === null ? 0 : (organization | 0) + 1;
+    const since = Number(Atomics.compareExchange(this.#words, FAILING_SINCE, 0n, BigInt(now)));
+    return Atomics.exchange(this.#ints, FAILED_ON, whose) !== whose || whose === 0 || (since !== 0 && now - since >= FAILING_MS);
+  }
+
   /** Shut once more; how often in a row before. */
   shutAgain(): number { return Atomics.add(this.#ints, TIMES_SHUT, 1); }
 
   /** It answers. True if it was shut. */
   answered(): boolean {
     Atomics.store(this.#ints, FAILURES, 0);
+    Atomics.store(this.#ints, FAILED_ON, 0);
     Atomics.store(this.#ints, TIMES_SHUT, 0);
+    Atomics.store(this.#words, FAILING_SINCE, 0n);
     return Atomics.exchange(this.#words, SHUT_UNTIL, 0n) !== 0n;
   }
 

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { Upstream } from '../../config/upstream.js';
 import type { CatalogModel } from '../../engine/catalog.js';
-import { apiError } from '../../errors.js';
+import { apiError, toApiError } from '../../errors.js';
 import { Roster } from '../../shared/roster.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { TokenCount } from '../../shared/token-count.js';
@@ -40,6 +40,8 @@ export interface UpstreamOptions {
 const DEFAULT_CONTEXT = 131_072;
 /** Before one that has not said is asked for its context again. */
 const ASK_AGAIN_MS = 60_000;
+/** Questions how many tokens a prompt has, at once, and of these one organization's. They are in no limit of generations. */
+const COUNTS = 32, COUNTS_OF_ONE = 24;
 
 export class UpstreamProvider implements Provider {
   readonly fingerprint: string;
@@ -49,6 +51,7 @@ export class UpstreamProvider implements Provider {
   readonly servers: readonly Server[];
   readonly #upstream: Upstream;
   readonly #world: RunWorld;
+  readonly #counts: FairSlots<number>;
   #turn = 0;
   #askedAt = -Infinity;            // for its context
 
@@ -59,6 +62,7 @@ export class UpstreamProvider implements Provider {
     this.servers = upstream.servers.map((one) => new Server(one, model.id, settings, counts.row(), meter));
     const identity = [VERSION, ...upstream.servers.map(({ url, model: name }) => `${url} ${name ?? model.id}`)].join('\n');
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
+    this.#counts = new FairSlots(shareOf(COUNTS), `counts of tokens for ${model.id}`, shareOf(queueMax), undefined, undefined, shareOf(COUNTS_OF_ONE));
     const { fallback } = upstream;
     this.#world = {
       model: model.id, servers: this.servers, settings, queueWaitMs, maxGenerationMs, tell, running: new Roster(),
@@ -118,7 +122,7 @@ export class UpstreamProvider implements Provider {
       promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
       start: (onEvent) => {
-        if (request.maxTokens === 0) return nothing(this.count(request), request.n, onEvent);
+        if (request.maxTokens === 0) return nothing(this.count(request, asker), request.n, onEvent);
         const run = new UpstreamRun(this.#world, { request, facts, asker, api }, held ? heldTo(request, onEvent) : checked(request.format, onEvent, () => run.cancel()));
         return run.start();
       },
@@ -126,11 +130,11 @@ export class UpstreamProvider implements Provider {
   }
 
   /** Asks a server that counts. Pictures are not sent for that. */
-  async count(request: GenerationRequest): Promise<TokenCount> {
+  async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
       const body = request.raw !== undefined ? {} : server.api.body({ request: this.#withDefaults(request), cap: null, maxOutputTokens: this.maxOutputTokens, upstream: this.#upstream });
-      const tokens = await countOf(server, body, request);
+      const tokens = await this.#counts.run(asker, 1, () => countOf(server, body, request));
       if (tokens !== null) return { tokens, exact: true };
     }
     return this.#estimate(request);
@@ -190,7 +194,11 @@ function noted(message: Message): Message {
 /** A request for its prompt alone is counted and not asked: a server elsewhere keeps its cache its own way. */
 function nothing(counting: Promise<TokenCount>, n: number, onEvent: (event: GenerationEvent) => void): RunningGeneration {
   let isWanted = true;
-  void counting.then(({ tokens: promptTokens, exact }) => {
+  const failed = (error: unknown): void => {
+    const told = toApiError(error);
+    if (isWanted) onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
+  };
+  counting.then(({ tokens: promptTokens, exact }) => {
     if (!isWanted) return;
     onEvent({ type: 'started', promptTokens, cachedTokens: 0, queueMs: 0 });
     for (let choice = 0; choice < n && isWanted; choice++) {
@@ -199,6 +207,6 @@ function nothing(counting: Promise<TokenCount>, n: number, onEvent: (event: Gene
         counted: { promptTokens, cachedTokens: 0, estimated: !exact },
       });
     }
-  });
+  }).catch(failed);
   return { cancel: () => { isWanted = false; } };
 }

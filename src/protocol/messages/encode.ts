@@ -3,6 +3,7 @@
 // down what it says, so a stream joined is the whole answer.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../ids.js';
+import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { Usage } from '../usage.js';
 import { completePart } from './partial-json.js';
 
@@ -141,13 +142,14 @@ const wireCall = (id: string, name: string, input: object): object => ({ type: '
 
 /** JavaScript reads the arguments here: integers beyond 2^53 lose digits, which a stream's pieces do not. */
 function inputOf(text: string): object {
+  let value: unknown;
   try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+    value = JSON.parse(text);
   } catch {
-    // cut by the cap: what is complete of it counts
+    value = null;      // cut by the cap: what is complete of it counts
   }
-  return completePart(text);
+  const input = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : completePart(text);
+  return isDeeper(input, MAX_CALL_DEPTH) ? {} : input;
 }
 
 /** Collects a whole answer. */

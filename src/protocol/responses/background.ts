@@ -16,7 +16,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError, apiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import type { Exchange } from '../../http/exchange.js';
+import type { Exchange, KeptAnswer } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
 import { isUnfinished, type ResponseHead, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
 import { type StoredEvent } from '../../shared/stored-event.js';
@@ -101,15 +101,20 @@ export class BackgroundResponses {
 
   /**
    * Admits the request, stores the response as queued and lets it run: see `queued`. Null if the client has gone before it was
-   * admitted. Throws ApiError 422, 429, 503; nothing runs then.
+   * admitted. Throws ApiError 422, 429, 503; nothing runs then. `kept`: what is held for it until its end.
    */
-  async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect): Promise<BackgroundRun | null> {
+  async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect, kept: KeptAnswer): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
-    const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, { take: (event) => run.take(event), dialect, errorEvents: true, save: (record) => run.save(record) });
+    const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, {
+      take: (event) => run.take(event), dialect, errorEvents: true, save: (record) => run.save(record), hold: (bytes) => kept.hold(bytes),
+    });
     detached.detach();
     if (turn === null) return null;
-    void turn.done.then((end) => this.#ended(detached, end));
+    void turn.done.then((end) => {
+      kept.release();
+      this.#ended(detached, end);
+    });
     const stored = run.begin(turn);   // before any event of the engine: they come with later turns of the event loop
     this.#runs.set(turn.id, run);
     void run.finished.then(() => this.#runs.delete(turn.id));

@@ -44,7 +44,7 @@ async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | n
   exchange.annotate({ stream, background: created.background });
   annotateEndUser(exchange, created.endUser);
   if (created.background) {
-    const run = await deps.background.start(deps, caller, model, created, dialect);
+    const run = await deps.background.start(deps, caller, model, created, dialect, exchange.keeping());
     return run === null ? null : { run, stream, dialect };
   }
   if (created.store && exchange.bodyBytes >= LARGE_ANSWER_BYTES) holdInput(exchange, created);

@@ -14,7 +14,7 @@ export interface ItemQuery {
   imageUrls: boolean;
 }
 
-export interface ItemPage { object: 'list'; data: object[]; first_id: string | null; last_id: string | null; has_more: boolean }
+export interface ItemPage { object: 'list'; data: Readonly<Record<string, unknown>>[]; first_id: string | null; last_id: string | null; has_more: boolean }
 
 /** Throws ApiError: invalid_query_parameter (400), value_out_of_range, invalid_value (422). */
 export function readItemQuery(query: URLSearchParams, include: readonly string[]): ItemQuery {
@@ -37,7 +37,7 @@ export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemP
 /** The lists of an item that may hold images. */
 const LISTS = ['content', 'output'] as const;
 
-function shown(stored: StoredItem, imageUrls: boolean): object {
+function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, unknown>> {
   let item = stored.item;
   for (const list of LISTS) {
     const parts = item[list];

@@ -3,6 +3,7 @@ import { apiError } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
 import type { Sealer } from '../../sealing/sealer.js';
+import { itemSize } from '../../storage/response-size.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
 import { validated } from '../validation.js';
 import type { ResponsesDeps } from './deps.js';
@@ -34,7 +35,8 @@ export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sea
 
 export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: StoredResponse, include: readonly string[], { stream, startingAfter }: StreamQuery): Promise<void> {
   if (!stream) {
-    exchange.json(200, include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource);
+    const resource = include.includes('reasoning.encrypted_content') ? withSealedReasoning(record, deps.sealer) : record.resource;
+    exchange.jsonInTurn(itemSize(resource), 200, resource);
     return;
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
@@ -45,7 +47,7 @@ export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: S
 const resourceOf = (record: StoredResponse): ResponseResource => record.resource as unknown as ResponseResource;
 
 /** Reasoning items that were made without `encrypted_content`, with it. */
-function withSealedReasoning(record: StoredResponse, sealer: Sealer): object {
+function withSealedReasoning(record: StoredResponse, sealer: Sealer): StoredResponse['resource'] {
   const { organizationId, model } = record;
   const resource = resourceOf(record);
   const sealed = (item: ReasoningItem): ReasoningItem => {

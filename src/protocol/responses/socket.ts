@@ -215,6 +215,7 @@ class Session implements SocketListener {
     current.turn.annotate({ stream: true, background: false });
     const turn = await startTurn(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
+      hold: (bytes) => current.turn.hold(bytes),
       dialect: eventDialect(deps.settings, (name) => socket.header(name)), errorEvents: false,
     });
     return turn === null ? null : { turn, kept: { store, base, tail } };

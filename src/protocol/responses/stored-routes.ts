@@ -7,6 +7,7 @@ import type { ResponseHead } from '../../storage/response-store.js';
 import { cancelResponse, notCancellable } from './cancel.js';
 import type { ResponsesDeps } from './deps.js';
 import { itemPage, readItemQuery } from './input-items.js';
+import { itemSize } from '../../storage/response-size.js';
 import { removeResponse } from './remove.js';
 import { readInclude, readStreamQuery, retrieve, type RetrieveDeps } from './retrieve.js';
 
@@ -35,7 +36,8 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
         const page = await exchange.inTurn(size, () => responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }));
         if (page === 'no response') throw notFound(exchange);
         if (page === 'no item') throw apiError('item_not_found', 'after names no item of this response.', 'after');
-        exchange.json(200, itemPage(page, imageUrls));
+        const shown = itemPage(page, imageUrls);
+        exchange.jsonInTurn(shown.data.reduce((sum, item) => sum + itemSize(item), 0), 200, shown);
       },
     },
     {

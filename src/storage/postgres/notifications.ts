@@ -21,6 +21,8 @@ export interface NotificationOptions {
   /** It was down, and listens again: what was told meanwhile is not known. */
   onRestored?: () => void;
   onLost?: (error: unknown) => void;
+  /** What onMessage has thrown. */
+  onUnheard?: (error: unknown) => void;
 }
 
 export class Notifications {
@@ -76,7 +78,7 @@ export class Notifications {
     const client = new pg.Client({ ...connectionOptions(this.settings), query_timeout: PING_ANSWER_MS });
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the connection was closed')));
-    client.on('notification', ({ payload }) => { if (payload !== undefined) this.options.onMessage(payload); });
+    client.on('notification', ({ payload }) => { if (payload !== undefined) this.#hear(payload); });
     try {
       await client.connect();
       await client.query(`LISTEN ${CHANNEL}`);
@@ -90,6 +92,15 @@ export class Notifications {
     }
     this.#client = client;
     this.#retryMs = FIRST_RETRY_MS;
+  }
+
+  /** What is thrown here would leave the message in the connection, which would then hear it again with all that follows, and nothing else. */
+  #hear(payload: string): void {
+    try {
+      this.options.onMessage(payload);
+    } catch (error) {
+      this.options.onUnheard?.(error);
+    }
   }
 
   /** One statement at a time on the connection: what is to be told meanwhile goes with the next one. Told twice within one it is heard once. */

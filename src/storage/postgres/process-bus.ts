@@ -150,20 +150,15 @@ export class ProcessBus implements ThreadBus {
 
   #hear(text: string): void {
     if (!text.startsWith(PREFIX)) return;
-    let crossing: Crossing;
-    try {
-      crossing = JSON.parse(text.slice(PREFIX.length)) as Crossing;
-    } catch {
-      return;   // whoever can write to the database can notify
-    }
-    if (crossing.from === this.me) return;
+    const crossing = crossingIn(text.slice(PREFIX.length));
+    if (crossing === null || crossing.from === this.me) return;
     if (crossing.kind === 'answer') {
       const asked = crossing.to === this.me ? this.#asked.get(crossing.n) : undefined;
       asked?.answers.set(crossing.from, crossing.answers);
       asked?.look();
     } else if (crossing.kind === 'logged') {
       for (const message of crossing.messages) void this.#answers('response.logged', message);
-    } else if (ASKED.has(crossing.topic)) {
+    } else {
       void this.#answer(crossing);
     }
   }
@@ -187,3 +182,24 @@ export class ProcessBus implements ThreadBus {
     return last;
   }
 }
+
+/** Null: it is none. Whoever may connect to the database can notify, and a later release may have other words. */
+function crossingIn(text: string): Crossing | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof value !== 'object' || value === null) return null;
+  const { kind, from, to, n, topic, message, messages, answers } = value as Record<string, unknown>;
+  if (typeof from !== 'string') return null;
+  switch (kind) {
+    case 'logged': return Array.isArray(messages) && messages.every(hasId) ? value as Crossing : null;
+    case 'ask': return typeof n === 'number' && ASKED.has(topic as Topic) && hasId(message) ? value as Crossing : null;
+    case 'answer': return typeof to === 'string' && typeof n === 'number' && Array.isArray(answers) ? value as Crossing : null;
+    default: return null;
+  }
+}
+
+const hasId = (value: unknown): boolean => typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'string';

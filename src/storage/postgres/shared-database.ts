@@ -23,6 +23,7 @@ export async function openSharedDatabase(settings: DatabaseSettings, primary: bo
   const notifications = await Notifications.open(settings, {
     onMessage: (message) => { for (const { heard } of [...listeners]) heard(message); },
     onRestored: () => { for (const { missed } of [...listeners]) missed(); },
+    onUnheard: (err) => log.error({ err }, 'a message of another server could not be taken'),
     onLost: (err) => log.warn({ err }, 'nothing is heard of the other servers at the moment'),
   });
   const database = openPool(settings, { onFailure: (reason) => log.error(reason, 'the shared database failed a request') });

@@ -8,16 +8,11 @@
 //     decode                      ├───────────────────────────┤
 import { performance } from 'node:perf_hooks';
 import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api';
+import { wallClock } from '../../shared/wall-clock.js';
 import type { EndedRequest, RequestTrace, TracedRequest, TraceFacts } from '../request-trace.js';
 
 type Api = typeof import('@opentelemetry/api');
 type Known = NonNullable<TraceFacts[string]>;
-
-/** performance.now() → milliseconds since 1970, by the clock as it stands: it may be set while a server runs. */
-const wallClock = (): ((at: number) => number) => {
-  const offset = Date.now() - performance.now();
-  return (at) => at + offset;
-};
 
 export class RequestSpans implements RequestTrace {
   readonly #clock = wallClock();

@@ -212,6 +212,39 @@ for (const [name, say, words] of [
   });
 }
 
+t.test('usage that cannot be is none: nobody is charged for ever by a wrong number', async (t) => {
+  for (const wrong of [2 ** 53 - 1, 2 ** 24 + 1, -1, 1.5, '7', null]) {
+    standIn.say = stream({ choices: [{ index: 0, delta: { content: 'Rain.' }, finish_reason: 'stop' }], usage: { prompt_tokens: wrong, completion_tokens: wrong, prompt_tokens_details: { cached_tokens: wrong } } }, '[DONE]');
+    const { usage } = await (await gateway.post('/v1/chat/completions', chat())).json() as { usage: { prompt_tokens: number; completion_tokens: number; prompt_tokens_details: { cached_tokens: number } } };
+    t.ok(usage.prompt_tokens < 100 && usage.completion_tokens === 1 && usage.prompt_tokens_details.cached_tokens === 0, `${String(wrong)}: ${JSON.stringify(usage)}`);
+  }
+});
+
+t.test('arguments of a call nested deeper than a tool takes: no call that could be made, in any format', async (t) => {
+  const nested = (levels: number): string => `{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`;
+  const say = (given: string): Say => (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message: { tool_calls: [{ index: 0, id: 'a', function: { name: 'now', arguments: given } }] }, finish_reason: 'tool_calls' }] }));
+  };
+  const message = { model: 'far', max_tokens: 400, messages: [user], tools: [{ name: 'now', input_schema: now.parameters }] };
+  standIn.say = say(nested(100));
+  t.match(await (await gateway.post('/v1/messages', message)).json(), { content: [{ type: 'tool_use', input: { a: [] } }], stop_reason: 'tool_use' });
+  for (const levels of [130, 40_000]) {
+    standIn.say = say(nested(levels));
+    const answer = await gateway.post('/v1/messages', message);
+    t.equal(answer.status, 200);
+    t.match(await answer.json(), { content: [{ type: 'tool_use', input: {} }], stop_reason: 'max_tokens' });
+    t.equal((await gateway.post('/v1/chat/completions', chat({ tools }))).status, 200);
+    t.equal((await gateway.post('/v1/responses', { model: 'far', input: 'Weather?', tools: [tool, now].map((one) => ({ type: 'function', ...one })) })).status, 200);
+  }
+});
+
+t.test('more calls than an answer may have', async (t) => {
+  standIn.say = (response) => { response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, message: { tool_calls: Array.from({ length: 1_100 }, (_, i) => ({ id: `${i}`, function: { name: 'now', arguments: '{}' } })) }, finish_reason: 'tool_calls' }] })); };
+  const answer = await gateway.post('/v1/chat/completions', chat({ tools }));
+  t.equal(answer.status, 500);
+  t.match(await answer.json(), { error: { code: 'model_error', message: /more than 1024 calls/ } });
+});
+
 t.test('one that does not begin', async (t) => {
   standIn.say = () => undefined;
   const { left } = standIn;

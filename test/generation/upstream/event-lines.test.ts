@@ -28,3 +28,10 @@ t.test('a line, and an event of many lines, that are too long', async (t) => {
   t.throws(() => read(small(200, 'data: xxxxx\n'), 1_000), /too long/);
   t.same(read([...small(90, 'data: x\n'), Buffer.from('\n')], 1_000).length, 1);
 });
+
+t.test('a byte order mark before the first event is none of its bytes', async (t) => {
+  const bytes = Buffer.from('\ufeffdata: 1\n\ndata: \ufeff2\n\n');
+  const told = [[null, '1'], [null, '\ufeff2']];
+  t.same(read([bytes]), told);
+  t.same(read([...Buffer.from('\ufeffdata: 1\n\ndata: \ufeff2\n\n')].map((byte) => Buffer.from([byte]))), told);
+});

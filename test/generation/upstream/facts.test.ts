@@ -95,6 +95,36 @@ t.test('tokens are counted by the server that knows them', async (t) => {
   t.equal((await gateway.post('/v1/messages/count_tokens', { model: 'vllm', messages: [{ role: 'user', content: [picture] }] })).status, 400, 'it takes no pictures');
 });
 
+t.test('counting is no way past the limits: few questions at once, and others wait', async (t) => {
+  const waiting: (() => void)[] = [];
+  const { say } = vllm;
+  let most = 0, now = 0;
+  vllm.say = (response, heard) => {
+    most = Math.max(most, ++now);
+    waiting.push(() => {
+      now--;
+      void say(response, heard);
+    });
+  };
+  const all = Array.from({ length: 60 }, () => counted('vllm'));
+  t.ok(await eventually(() => waiting.length === 24));
+  const zero = gateway.post('/v1/messages', { model: 'vllm', max_tokens: 0, messages: [{ role: 'user', content: 'Hi' }] });
+  let done = false;
+  void Promise.all(all).then(() => { done = true; });
+  t.ok(await eventually(() => {
+    waiting.shift()?.();
+    return done;
+  }));
+  t.same(await Promise.all(all), Array.from({ length: 60 }, () => [12, null]));
+  t.ok(await eventually(() => {
+    waiting.shift()?.();
+    return waiting.length === 0;
+  }));
+  vllm.say = say;
+  t.match(await (await zero).json(), { usage: { input_tokens: 12, output_tokens: 0 } }, 'also for a prompt alone');
+  t.equal(most, 24);
+});
+
 t.test('a request that is recorded tells its trace on', async (t) => {
   const ask = async (server: StandIn, headers: Record<string, string>): Promise<Heard['headers']> => {
     await (await gateway.post('/v1/chat/completions', { model: 'vllm', messages: [{ role: 'user', content: 'Hi' }] }, { headers })).text();

@@ -99,6 +99,28 @@ t.test('one server: asked again, then given a rest, and back when it answers', a
   t.ok(gateway.logs.some((line) => line.includes('answers again')));
 });
 
+t.test('requests that a server fails on shut it for nobody else: it has answered', async (t) => {
+  const fails: Say[] = [error(500, { error: { message: 'the template failed' } }), error(403, 'a firewall'), stream('not JSON')];
+  for (const fail of fails) {
+    one.say = (response, heard) => (JSON.stringify(heard.body).includes('poison') ? fail : answers('one'))(response, heard);
+    for (let i = 0; i < 5; i++) await ask('lone', { messages: [{ role: 'user', content: 'poison' }] });
+    t.equal(await said('lone'), 'one');
+  }
+  one.say = answers('one');
+});
+
+t.test('one that fails on what another answers is given a rest, though nobody else asks', async (t) => {
+  one.say = error(500, { error: { message: 'out of memory' } });
+  for (let i = 0; i < 10; i++) t.equal(await said('pair'), 'two');
+  const shut = one.heard.length;
+  for (let i = 0; i < 6; i++) t.equal(await said('pair'), 'two');
+  t.equal(one.heard.length, shut, 'nobody asks it now');
+  one.say = answers('one');
+  await new Promise((resolve) => setTimeout(resolve, 900));
+  for (let i = 0; i < 4; i++) await said('pair');
+  t.ok(one.heard.length > shut, 'and again later');
+});
+
 t.test('another model in their place, by name', async (t) => {
   const before = spare.heard.length;
   t.equal(await said('last'), 'spare');
@@ -130,6 +152,23 @@ t.test('no more than so many at once; who waits too long is told', async (t) => 
   for (const go of waiting) go();
   await Promise.all(all);
   t.equal(statuses.filter((status) => status === 200).length, 40);
+});
+
+t.test('who keeps the connection open behind a whole answer, or breaks it off there, has answered', async (t) => {
+  const shut = (): number => gateway.logs.filter((line) => line.includes('asked no more')).length;
+  const before = shut();
+  for (const breaks of [false, true]) {
+    one.say = (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      response.write([delta('one'), delta('', 'stop'), '[DONE]'].map((line) => `data: ${typeof line === 'string' ? line : JSON.stringify(line)}\n\n`).join(''));
+      if (breaks) setTimeout(() => response.destroy(), 10);
+    };
+    for (let i = 0; i < 3; i++) t.same(await Promise.all(Array.from({ length: 40 }, () => said('tight'))), Array.from({ length: 40 }, () => 'one'), 'places are free again');
+  }
+  one.say = answers('one');
+  t.ok(await eventually(async () => /monolith_upstream_outstanding\{model="tight",server="[^"]+"\} 0/.test(await (await gateway.get('/metrics')).text())));
+  t.match(await (await gateway.get('/metrics')).text(), /monolith_upstream_requests_total\{model="tight",server="[^"]+",outcome="answered"\} 280/);
+  t.equal(shut(), before, 'and nothing is held against it');
 });
 
 t.test('the dashboard\'s list of models, metrics', async (t) => {

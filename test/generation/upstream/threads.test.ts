@@ -2,7 +2,7 @@
 import { Agent, request } from 'node:http';
 import t from 'tap';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
-import { SharedCounts, sharedNow, upstreamBytes } from '../../../src/generation/upstream/shared-counts.js';
+import { FAILING_MS, SharedCounts, sharedNow, upstreamBytes } from '../../../src/generation/upstream/shared-counts.js';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream } from '../../support/stand-in.js';
 
@@ -52,6 +52,19 @@ const shared = (threads: number): { buffer: SharedArrayBuffer; counts: SharedCou
   const buffer = new SharedArrayBuffer(upstreamBytes(shape));
   return { buffer, counts: Array.from({ length: threads }, (_, at) => new SharedCounts(buffer, shape, at + 1)), all: new SharedCounts(buffer, shape, 0) };
 };
+
+t.test('a server that has answered, and fails on the requests of several, is counted', (t) => {
+  const { counts: [one, two] } = shared(2);
+  const rows = [one!.row(), two!.row()] as const;
+  t.same([rows[0].failedFor(7, 1_000), rows[1].failedFor(7, 1_000), rows[0].failedFor(7, 1_000)], [true, false, false], 'of one organization once, whatever threads it comes by');
+  t.same([rows[0].failedFor(8, 1_000), rows[1].failedFor(7, 1_000)], [true, true]);
+  t.same([rows[0].failedFor(null, 1_000), rows[1].failedFor(null, 1_000)], [true, true], 'what is no request\'s fault always counts');
+  t.same([rows[0].failedFor(0, 1_000), rows[0].failedFor(0, 1_000)], [true, false]);
+  rows[1].answered();
+  t.ok(rows[0].failedFor(0, 1_000), 'anew when it has answered well');
+  t.same([1_000 + FAILING_MS - 1, 1_000 + FAILING_MS].map((now) => rows[1].failedFor(0, now)), [false, true], 'and one that answers nobody for long is at fault itself');
+  t.end();
+});
 
 /** Work of one thread, told when it may end; `begun` is everybody's. */
 class Bench {

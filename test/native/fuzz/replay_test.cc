@@ -1,6 +1,7 @@
 // The fuzz targets over their committed corpora, so that what was once found stays found without libFuzzer.
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -9,9 +10,12 @@
 #include <vector>
 
 #include "check.h"
+#include "formats/gguf/gguf.h"
+#include "formats/json/json_document.h"
 #include "fuzz/seeds.h"
 #include "fuzz/target.h"
 
+using monolith::GgufFile;
 using namespace monolith::fuzzing;
 
 namespace {
@@ -25,27 +29,84 @@ void replay(const Target& target, const std::string& name, std::span<const uint8
   run(target, {exact.get(), bytes.size()});
 }
 
+// Its seeds and its corpus, by name.
+std::vector<std::pair<std::string, std::string>> inputs_of(const Target& target, const std::vector<Seed>& seeds) {
+  std::vector<std::pair<std::string, std::string>> inputs;
+  for (const Seed& seed : seeds)
+    if (std::string_view(seed.target) == target.name) inputs.emplace_back(seed.name, std::string(seed.bytes.begin(), seed.bytes.end()));
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none)) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    inputs.emplace_back(entry.path().filename(), std::string(std::istreambuf_iterator<char>(in), {}));
+  }
+  std::ranges::sort(inputs);
+  return inputs;
+}
+
+// Whether what reads such inputs first lets it through.
+bool reads(std::string_view target, std::string_view input) {
+  if (target == "model" || target == "vision" || target == "gguf" || target == "tokenizer") {
+    std::vector<std::byte> image((target == "gguf" ? input.size() : input.size() + (2 << 20)));
+    std::memcpy(image.data(), input.data(), input.size());
+    return GgufFile::parse(image).ok();
+  }
+  monolith::grammar::JsonDocument document;
+  monolith::grammar::JsonId root;
+  std::string error;
+  return document.parse(halves({reinterpret_cast<const uint8_t*>(input.data()), input.size()}).first, root, error);
+}
+
+constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf", "tokenizer", "json", "schema", "arguments", "tokenizer_json"};
+
 }  // namespace
 
+// What a mutator makes of inputs that can be read can mostly be read: else it finds no more than changes of bytes do. And the target
+// holds what it promises on it.
+TEST(fuzz_mutators) {
+  const std::vector<Seed> seeds = made_seeds();
+  size_t n_mutators = 0;
+  for (const Target& target : targets()) {
+    if (target.mutate == nullptr) continue;
+    ++n_mutators;
+    Chance chance(94);
+    size_t n_read = 0, n_still = 0, n_changed = 0, n_made = 0;
+    const auto inputs = inputs_of(target, seeds);
+    for (size_t i = 0; i < inputs.size(); i += 1 + inputs.size() / 60) {
+      const auto& [name, input] = inputs[i];
+      for (int k = 0; k < 2; ++k) {
+        const auto mutant = target.mutate(input, chance);
+        if (!mutant) continue;
+        ++n_made;
+        n_changed += *mutant != input;
+        replay(target, name + " changed", {reinterpret_cast<const uint8_t*>(mutant->data()), mutant->size()});
+        if (std::ranges::find(kReadAsOne, std::string_view(target.name)) == std::end(kReadAsOne) || !reads(target.name, input)) continue;
+        ++n_read;
+        n_still += reads(target.name, *mutant);
+      }
+    }
+    check::note(std::string(target.name) + ": " + std::to_string(n_made) + " mutants, " + std::to_string(n_changed) + " of them changed, " + std::to_string(n_still) + " of " + std::to_string(n_read) + " can still be read");
+    CHECK(n_made >= 20 && n_changed > n_made * 8 / 10);
+    CHECK(n_still * 2 >= n_read);
+  }
+  CHECK_EQ(n_mutators, 12u);
+}
+
 TEST(fuzz_corpora) {
-  CHECK(targets().size() >= 11);
+  CHECK(targets().size() >= 12);
   const std::vector<Seed> seeds = made_seeds();
   for (const Target& target : targets()) {
     size_t n_inputs = 0, n_bytes = 0;
-    for (const Seed& seed : seeds) {
-      if (std::string_view(seed.target) != target.name) continue;
-      replay(target, seed.name, seed.bytes);
+    n_reached() = 0;
+    for (const auto& [name, input] : inputs_of(target, seeds)) {
+      replay(target, name, {reinterpret_cast<const uint8_t*>(input.data()), input.size()});
       ++n_inputs;
     }
     std::error_code none;
-    for (const auto& entry : std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none)) {
-      std::ifstream in(entry.path(), std::ios::binary);
-      const std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
-      replay(target, entry.path().filename(), {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
-      ++n_inputs;
-      n_bytes += bytes.size();
-    }
+    for (const auto& entry : std::filesystem::directory_iterator(check::repository_path("test/fuzz/corpus/") + target.name, none)) n_bytes += entry.file_size();
     if (n_inputs < 10) check::fail(__FILE__, __LINE__, std::string(target.name) + " has no corpus");
     CHECK(n_bytes < 100'000);
+    check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) + " get to where it looks");
+    CHECK(n_reached() >= 5);   // the rest is there to be refused
+    if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);   // networks that can be computed, all of them
   }
 }

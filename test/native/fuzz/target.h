@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,14 +17,19 @@
 
 #include "base/result.h"
 #include "base/utf8.h"
+#include "fuzz/mutate.h"
 
 namespace monolith::fuzzing {
 
 using Input = std::span<const uint8_t>;
 
+// An input changed such that it can still be read; nullopt: this one is left to changes of bytes.
+using Mutate = std::optional<std::string> (*)(std::string_view input, Chance& chance);
+
 struct Target {
   const char* name;   // its corpus: test/fuzz/corpus/NAME
   void (*run)(Input);
+  Mutate mutate = nullptr;
 };
 
 inline std::vector<Target>& targets() {
@@ -35,10 +41,22 @@ inline bool add(const Target& target) {
   return true;
 }
 
+inline bool mutate_with(std::string_view name, Mutate mutate) {
+  for (Target& target : targets())
+    if (target.name == name) target.mutate = mutate;
+  return true;
+}
+
 #define FUZZ_TARGET(name)                                                                             \
   static void fuzz_##name(monolith::fuzzing::Input input);                                            \
   [[maybe_unused]] static const bool added_##name = monolith::fuzzing::add({#name, fuzz_##name});     \
   static void fuzz_##name([[maybe_unused]] monolith::fuzzing::Input input)
+
+// Behind the target of the name.
+#define FUZZ_MUTATOR(name)                                                                                                  \
+  static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance);               \
+  [[maybe_unused]] static const bool mutated_##name = monolith::fuzzing::mutate_with(#name, mutate_##name);                 \
+  static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance)
 
 inline void insist(bool holds, const char* what, std::string_view with = {}) {
   if (holds) return;
@@ -63,6 +81,12 @@ inline std::pair<std::string_view, std::string_view> halves(Input input) {
 inline Input& given() {
   thread_local Input input;
   return input;
+}
+
+// How many inputs came to where their target looks deepest: a target that refuses all of them at its door finds nothing.
+inline size_t& n_reached() {
+  static size_t count = 0;
+  return count;
 }
 
 // A refusal says why in a line that anybody may read: no control characters of the file's, no addresses of this process.

@@ -35,10 +35,12 @@ export class SimExchange implements Exchange {
   ) {}
 
   actAs(identity: Identity): void { this.identity = identity; }
+  onAccountOf(): void {}
   header(): string { return ''; }
   charged<T>(_bytes: number, work: () => T): T { return work(); }
   inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> { return work(); }
   hold(): void {}
+  keeping(): { hold(): void; release(): void } { return { hold: () => undefined, release: () => undefined }; }
   setHeader(): void {}
   annotate(): void {}
   text(): void { throw new Error('nothing here answers so'); }
@@ -52,6 +54,8 @@ export class SimExchange implements Exchange {
     if (this.#isLate('json') || (this.events !== null && this.events.length > 0)) return;
     this.#end(status, JSON.parse(body instanceof JsonText ? body.toString() : JSON.stringify(body)));
   }
+
+  jsonInTurn(_bytes: number, status: number, body: unknown): void { this.json(status, body); }
 
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream {
     const events: SentEvent[] = [];

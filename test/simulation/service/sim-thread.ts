@@ -4,6 +4,7 @@ import type { MessagePort } from 'node:worker_threads';
 import type { Admission } from '../../../src/admission/admission.js';
 import { openAdmission } from '../../../src/admission/open-admission.js';
 import type { Config } from '../../../src/config/settings.js';
+import { ImageBudget } from '../../../src/generation/images/held-images.js';
 import { ServedModels } from '../../../src/generation/served-models.js';
 import type { Route } from '../../../src/http/exchange.js';
 import { chatCompletionsRoute } from '../../../src/protocol/chat-completions/route.js';
@@ -96,8 +97,9 @@ export class SimThread {
       const slots = fairSlots();
       const models = new Map(MODELS.map((name) => [name as string, servedModel(name, new SimProvider(name, engines, owner, slots))]));
       const none = new ServedModels({ get: () => undefined, list: () => [] } as never, {} as never);
+      const images = new ImageBudget(1, 1);
       const generation: GenerationDeps = {
-        models: { find: (name) => models.get(name) ?? none.find(name) }, images: { load: async (messages) => messages }, admission, telemetry, usage: watched,
+        models: { find: (name) => models.get(name) ?? none.find(name) }, images: { hold: (organization) => images.open(organization, false), load: async (messages) => messages }, admission, telemetry, usage: watched,
         requests: { textCharacters: 0, add: () => undefined }, limits: { maxN: 8 }, generations,
       };
       const routes = [

@@ -178,7 +178,7 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   }
   // Touched here, so that a pool larger than the machine fails while loading and not in the middle
   // of a step.
-  std::memset(cache->memory_.data(), 0, cache->bytes);
+  if (cache->bytes > 0) std::memset(cache->memory_.data(), 0, cache->bytes);   // none: all its layers are recurrent
   return cache;
 }
 

@@ -1,5 +1,6 @@
 // Is a text the beginning of a JSON object? Read character by character, nothing kept but the nesting: what
 // was accepted so far is always a prefix of some valid object (RFC 8259, the strict grammar). Pure.
+import { MAX_CALL_DEPTH } from '../../../shared/json-depth.js';
 
 /** Where the next character stands. */
 export const enum At {
@@ -15,9 +16,6 @@ export const enum At {
   Literal,
   Done,            // after the closing brace of the whole
 }
-
-/** Deeper than anything a tool takes, and what the clients' own parsers of partial JSON stop at. */
-const MAX_DEPTH = 128;
 
 const QUOTE = 0x22, BACKSLASH = 0x5c, MINUS = 0x2d, PLUS = 0x2b, POINT = 0x2e, ZERO = 0x30, COMMA = 0x2c, COLON = 0x3a;
 const OPEN_BRACE = 0x7b, CLOSE_BRACE = 0x7d, OPEN_BRACKET = 0x5b, CLOSE_BRACKET = 0x5d;
@@ -85,7 +83,7 @@ export class JsonScanner {
   }
 
   #open(object: boolean): boolean {
-    if (this.depth === MAX_DEPTH) return false;
+    if (this.depth === MAX_CALL_DEPTH) return false;
     this.#inObject[this.depth++] = object;
     this.at = object ? At.FirstKey : At.FirstElement;
     return true;

@@ -7,6 +7,7 @@ import { settings } from './004-settings.js';
 import { usage } from './005-usage.js';
 import { imports } from './006-imports.js';
 import { releases } from './007-releases.js';
+import { inviteMakers } from './008-invite-makers.js';
 import type { Migration } from './migration.js';
 
-export const MIGRATIONS: readonly Migration[] = [processes, responses, accounts, settings, usage, imports, releases];
+export const MIGRATIONS: readonly Migration[] = [processes, responses, accounts, settings, usage, imports, releases, inviteMakers];

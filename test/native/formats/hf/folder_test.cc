@@ -208,6 +208,15 @@ TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
   }, "short_mscale' is not the 'long_mscale'");
 }
 
+// Lists of a number for each layer are made before the model is asked how many it takes.
+TEST(layers_are_counted_before_there_is_memory_for_them) {
+  for (const char* name : {"LlamaForCausalLM", "DeepseekV4ForCausalLM", "Gemma3nForConditionalGeneration"})
+    expect_refused([&](Parts& p) {
+      replace(p.config, "LlamaForCausalLM", name);
+      replace(p.config, "\"num_hidden_layers\":1", "\"num_hidden_layers\":2147483647");
+    }, "'num_hidden_layers' is 2147483647, expected an integer from 1 to 1024");
+}
+
 TEST(infinity_and_no_number_are_read_in_settings) {
   Parts parts;
   replace(parts.config, "\"hidden_size\"", "\"time_step_limit\":[0.0,Infinity,-Infinity,NaN],\"note\":\"NaN \\\"Infinity\",\"hidden_size\"");

@@ -1,6 +1,7 @@
 // Any bytes are an error, or a file whose every value and tensor can be read.
 #include "formats/gguf/gguf.h"
 #include "formats/gguf/touch.h"
+#include "fuzz/gguf_mutator.h"
 #include "fuzz/target.h"
 
 FUZZ_TARGET(gguf) {
@@ -9,4 +10,10 @@ FUZZ_TARGET(gguf) {
   if (!file) return monolith::fuzzing::check_refusal(file.error());
   volatile uint64_t sum = monolith::testing::touch_everything(**file, bytes);
   (void)sum;
+  ++monolith::fuzzing::n_reached();
+}
+
+FUZZ_MUTATOR(gguf) {
+  static monolith::fuzzing::GgufMutator gguf;
+  return gguf(input, chance);
 }

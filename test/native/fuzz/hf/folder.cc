@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "formats/hf/model_file.h"
+#include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
 #include "support/hf_folder.h"
 #include "text/tokenizer/tokenizer.h"
@@ -76,9 +77,47 @@ FUZZ_TARGET(folder) {
   if (const auto file = open_model_file(folder.path(), {.quantize = input.size() % 2 ? std::optional(TensorType::kQ8_0) : std::nullopt, .threads = 1})) {
     read_all(**file);
     if (const auto tokenizer = Tokenizer::load(**file); !tokenizer) check_refusal(tokenizer.error());
+    else ++n_reached();
   } else {
     check_path_and_refusal(file.error(), folder.path());
   }
   if (const auto file = open_vision_file(folder.path())) read_all(**file);
   else check_path_and_refusal(file.error(), folder.path());
+}
+
+// One of its files changed as JSON, or taken from another folder.
+FUZZ_MUTATOR(folder) {
+  static JsonMutator json({}, {});
+  static Donors<std::string> donors;
+  struct File {
+    size_t begin, end;
+    std::string_view head;
+  };
+  const auto files_of = [](std::string_view text) {
+    std::vector<File> files;
+    for (size_t at = text.starts_with("%%%") ? 0 : std::string_view::npos; at != std::string_view::npos;) {
+      const size_t line = std::min(text.find('\n', at), text.size() - 1), next = text.find("\n%%%", line);
+      files.push_back({line + 1, std::min(next, text.size()), text.substr(at, line - at)});
+      at = next == std::string_view::npos ? next : next + 1;
+    }
+    return files;
+  };
+  const std::vector<File> files = files_of(input);
+  if (files.empty()) return std::nullopt;
+  donors.keep(std::string(input), chance);
+  const File file = chance.of(files);
+  std::string_view content = input.substr(file.begin, file.end - file.begin);
+  std::string out(input.substr(0, file.begin));
+  if (chance.one_in(6)) {
+    const std::string& donor = donors.any(chance);
+    for (const File& theirs : files_of(donor))
+      if (theirs.head == file.head) return out.append(donor, theirs.begin, theirs.end - theirs.begin).append(input.substr(file.end));
+    return std::nullopt;
+  }
+  if (file.head.starts_with("%%%s")) {   // the line of its data's length stays
+    const size_t line = std::min(content.find('\n') + 1, content.size());
+    out += content.substr(0, line);
+    content.remove_prefix(line);
+  }
+  return out.append(json(content, chance)).append(input.substr(file.end));
 }

@@ -92,12 +92,13 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
     text += vocabulary.tokenizer->bytes(static_cast<TokenId>(chosen));
   }
   const bool is_json = options.kind == GrammarOptions::Kind::kJsonSchema || options.kind == GrammarOptions::Kind::kJson;
-  if (position.accepts && is_json && options.suffix.empty()) {
+  if (position.accepts && is_json && options.suffix.empty() && !options.spelling && options.lead.most == 0) {
     JsonDocument document;
     JsonId root;
     std::string error;
     insist(document.parse(text, root, error), "a text of a schema is JSON", text);
   }
+  if (before.size() > 1) ++n_reached();
 }
 
 }  // namespace monolith::fuzzing

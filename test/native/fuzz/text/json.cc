@@ -1,5 +1,6 @@
 // Any bytes: no JSON, or a document that reads the same once written.
 #include "formats/json/json_document.h"
+#include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
 
 using monolith::fuzzing::insist;
@@ -22,4 +23,11 @@ FUZZ_TARGET(json) {
   JsonId other;
   insist(again.parse(written, other, error, 8 * JsonDocument::kMostBytes), "what was written is JSON", error);
   insist(again.write(other) == written, "it reads the same once written", written);
+  ++monolith::fuzzing::n_reached();
+}
+
+FUZZ_MUTATOR(json) {
+  static constexpr std::string_view kMembers[] = {"\"a\": %", "\"\": %"}, kWraps[] = {"[%]", "[%, %]", "{\"a\": %}"};
+  static monolith::fuzzing::JsonMutator json(kMembers, kWraps);
+  return json(input, chance);
 }

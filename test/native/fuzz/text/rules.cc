@@ -1,4 +1,5 @@
 // Any text of rules (GBNF): refused with a reason and in time, or a grammar.
+#include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 
 FUZZ_TARGET(rules) {
@@ -7,4 +8,11 @@ FUZZ_TARGET(rules) {
   options.kind = monolith::grammar::GrammarOptions::Kind::kRules;
   options.text = text;
   monolith::fuzzing::walk_grammar(std::move(options), choices);
+}
+
+FUZZ_MUTATOR(rules) {
+  static constexpr std::string_view kWords[] = {" root ::= ", "\nroot ::= a\n", "\na ::= ", " a ", " b ", "\nb ::= root\n", " | ", "*", "+", "?", "{2}", "{2,}", "{0,3}", "{1000}", "{0}", "(", ")", "[a-z]", "[^a-z\\n]", "[\\x00-\\xFF]", "[\\u0041-\\U0001F600]",
+                                                "\"a\"", "\"\\n\"", "\"\\\"\"", "\"\"", "\"\xC3\xA9\"", ".", "# c\n", "\n", "<[1]>", "!<[2]>", "<|end|>", "%ignore ", "/a+/", "start: ", "a: ", "&", "~", "..", "->", "-", "_"};
+  static monolith::fuzzing::TextMutator text(kWords);
+  return monolith::fuzzing::mutate_halves(input, text, chance);
 }

@@ -1,6 +1,8 @@
 // Any JSON Schema: refused with a reason and in time, or a grammar whose texts are JSON. The input is the schema, a mark, and the
 // choices of the walk.
+#include "fuzz/json_mutator.h"
 #include "fuzz/text/grammar_walk.h"
+#include "fuzz/text/schema_words.h"
 
 FUZZ_TARGET(schema) {
   const auto [text, choices] = monolith::fuzzing::halves(input);
@@ -8,4 +10,9 @@ FUZZ_TARGET(schema) {
   options.kind = monolith::grammar::GrammarOptions::Kind::kJsonSchema;
   options.text = text;
   monolith::fuzzing::walk_grammar(std::move(options), choices);
+}
+
+FUZZ_MUTATOR(schema) {
+  static monolith::fuzzing::JsonMutator json(monolith::fuzzing::kSchemaMembers, monolith::fuzzing::kSchemaWraps);
+  return monolith::fuzzing::mutate_halves(input, json, chance);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "fuzz/gguf_mutator.h"
 #include "fuzz/target.h"
 #include "text/tokenizer/support.h"
 #include "vision/vision.h"
@@ -30,6 +31,7 @@ void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, 
   if (run->total() > kMostWork) return;
   while (!run->advance(1 << 20)) continue;
   insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(), "a piece has as many rows as were planned");
+  ++n_reached();
 }
 }  // namespace
 
@@ -78,4 +80,9 @@ FUZZ_TARGET(vision) {
     for (const PreparedPiece& piece : *prepared)
       insist(piece.pixels.size() == static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3, "a piece is as large as it says");
   }
+}
+
+FUZZ_MUTATOR(vision) {
+  static GgufMutator gguf;
+  return mutate_halves(input, gguf, chance);
 }

@@ -4,6 +4,8 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "check.h"
@@ -51,7 +53,7 @@ bool fits(Run& run, std::string_view text) {
 TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
-    const uint32_t required = random() % 32 & random() % 32, forbidden = random() % 32 & random() % 32 & random() % 32, least = random() % 6, most = least + random() % 4;
+    const uint32_t required = random() % 32 & random() % 32, forbidden = random() % 32 & random() % 32 & random() % 32, least = random() % 6, most = random() % 8 == 0 ? random() % 6 : least + random() % 4;
     const bool open_ended = random() % 4 == 0;
     std::string json = R"({"type":"object","properties":{)", names;
     for (uint32_t i = 0; i < 5; ++i) {
@@ -84,6 +86,179 @@ TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
       }
       if (fits(run, text + "}") != valid(set)) return check::fail(__FILE__, __LINE__, json + " with " + text);
     }
+  }
+}
+
+// A text of the automaton that no text goes on from, though it is none of the schema's; "" if there is none. Every state is looked
+// at, so the schema's texts must be few.
+std::string stuck_at(Automaton& automaton) {
+  std::vector<StateId> states{automaton.start()};
+  std::unordered_map<StateId, std::string> texts{{automaton.start(), ""}};
+  std::unordered_map<StateId, std::vector<StateId>> before;
+  for (size_t at = 0; at < states.size() && states.size() < 100'000; ++at)
+    for (int byte = 0; byte < 256; ++byte) {
+      const StateId to = automaton.step(states[at], static_cast<uint8_t>(byte));
+      if (to == Automaton::kDead) continue;
+      before[to].push_back(states[at]);
+      if (texts.emplace(to, texts.at(states[at]) + static_cast<char>(byte)).second) states.push_back(to);
+    }
+  if (automaton.failed() || states.size() >= 100'000) return "too many states";
+  std::unordered_set<StateId> leads;
+  std::vector<StateId> open;
+  for (const StateId state : states)
+    if (automaton.accepts(state)) leads.insert(state), open.push_back(state);
+  while (!open.empty()) {
+    const StateId state = open.back();
+    open.pop_back();
+    for (const StateId from : before[state])
+      if (leads.insert(from).second) open.push_back(from);
+  }
+  for (const StateId state : states)
+    if (!leads.contains(state)) return "stuck at " + texts.at(state);
+  return "";
+}
+
+// Every way through small objects whose members are counted and need one another, one or the other or both.
+TEST(members_that_need_others_come_where_these_can) {
+  constexpr uint32_t kMembers = 5, kSets = 1 << kMembers;
+  std::mt19937 random(7);
+  const auto name = [](uint32_t i) { return std::string("\"") + static_cast<char>('a' + i) + "\""; };
+  const auto few = [&] { return static_cast<uint32_t>(random() % kSets & random() % kSets & random() % kSets); };
+  for (int round = 0; round < 1200; ++round) {
+    const uint32_t required = few(), forbidden = few(), least = random() % (kMembers + 1), most = random() % 2 ? kMembers : least + random() % 2;
+    uint32_t needs[kMembers] = {};
+    for (uint32_t i = 0; i < kMembers; ++i) {
+      needs[i] |= random() % 2 ? few() : 0;
+      if (random() % 3 != 0) continue;   // two that need each other
+      const uint32_t other = random() % kMembers;
+      needs[i] |= 1u << other;
+      needs[other] |= 1u << i;
+    }
+    const bool others = random() % 4 == 0;   // one more name there is, and no further
+    std::string properties, names, dependent;
+    for (uint32_t i = 0; i < kMembers; ++i) {
+      properties += std::string(i ? "," : "") + name(i) + (forbidden >> i & 1 ? ":false" : ":{\"type\":\"null\"}");
+      if (required >> i & 1) names += std::string(names.empty() ? "" : ",") + name(i);
+      std::string list;
+      for (uint32_t k = 0; k < kMembers; ++k)
+        if (needs[i] >> k & 1) list += std::string(list.empty() ? "" : ",") + name(k);
+      dependent += std::string(i ? "," : "") + name(i) + ":[" + list + "]";
+    }
+    const std::string json = "{\"type\":\"object\",\"properties\":{" + properties + "},\"required\":[" + names + "],\"dependentRequired\":{" + dependent + "},\"minProperties\":" +
+                             std::to_string(least) + ",\"maxProperties\":" + std::to_string(most) +
+                             (others ? R"(,"patternProperties":{"^z$":{"type":"null"}},"additionalProperties":false})" : ",\"additionalProperties\":false}");
+    const uint32_t n_sets = others ? 2 * kSets : kSets;
+    const auto valid = [&](uint32_t set) {
+      const auto n = static_cast<uint32_t>(__builtin_popcount(set));
+      bool fine = n >= least && n <= most && (set & required) == required && (set & forbidden) == 0;
+      for (uint32_t i = 0; i < kMembers; ++i) fine = fine && (!(set >> i & 1) || (needs[i] & set) == needs[i]);
+      return fine;
+    };
+    bool any = false;
+    for (uint32_t set = 0; set < n_sets; ++set) any = any || valid(set);
+    for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny}) {
+      Run run = open(json, order);
+      if (any != (run.schema != nullptr)) return check::fail(__FILE__, __LINE__, json);
+      if (!any) continue;
+      for (uint32_t set = 0; set < n_sets; ++set) {
+        std::string text = "{";
+        for (uint32_t i = 0; i <= kMembers; ++i)
+          if (set >> i & 1) text += std::string(text.size() > 1 ? "," : "") + (i == kMembers ? "\"z\"" : name(i)) + ":null";
+        if (fits(run, text + "}") != valid(set)) return check::fail(__FILE__, __LINE__, json + " with " + text);
+      }
+      if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty()) return check::fail(__FILE__, __LINE__, json + " " + stuck);
+    }
+  }
+}
+
+// Members in pairs, many: which numbers of them there can be is told, and where that would take too long, it is said.
+TEST(many_members_that_need_one_another_are_counted) {
+  const auto schema = [](int n_pairs, int least, int most, bool entangled) {
+    std::string properties, needs;
+    for (int i = 0; i < n_pairs; ++i) {
+      const auto name = [](char side, int pair) { return std::string("\"") + side + std::to_string(pair) + "\""; };
+      properties += std::string(i ? "," : "") + name('a', i) + ":{\"type\":\"null\"}," + name('b', i) + ":{\"type\":\"null\"}";
+      needs += std::string(i ? "," : "") + name('a', i) + ":[" + name('b', i) + (entangled && i > 0 ? "," + name('a', i * 7919 % i) + "," + name('b', (i * i + 3) % i) : "") + "]," +
+               name('b', i) + ":[" + name('a', i) + "]";
+    }
+    return "{\"type\":\"object\",\"properties\":{" + properties + "},\"additionalProperties\":false,\"minProperties\":" + std::to_string(least) + ",\"maxProperties\":" +
+           std::to_string(most) + ",\"dependentRequired\":{" + needs + "}}";
+  };
+  for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny})
+    for (const int n : {6, 7, 198, 199}) {
+      Run run = open(schema(100, n, n, false), order);
+      CHECK_EQ(run.schema != nullptr, n % 2 == 0);
+      if (!run.schema) {
+        CHECK(run.problems.at(0).kind == SchemaProblem::Kind::kImpossible);
+        continue;
+      }
+      std::string text = "{";
+      for (int i = 100 - n / 2; i < 100; ++i)
+        text += std::string(text.size() > 1 ? "," : "") + "\"a" + std::to_string(i) + "\":null,\"b" + std::to_string(i) + "\":null";
+      CHECK(fits(run, text + "}"));
+      CHECK(!fits(run, text.substr(0, text.rfind(',')) + "}"));
+      CHECK(!run.automaton->failed());
+    }
+  const auto left = [&](int least, int most) {   // of the fuel that all schemas of a request share
+    SchemaOptions options;
+    options.fuel = Fuel(1'000'000);
+    return open(schema(100, least, most, false), PropertyOrder::kAny, options).schema->expressions().fuel().left();
+  };
+  CHECK(left(6, 6) + 400 < left(0, 200));
+  for (const int pairs : {5, 12, 60, 400}) {
+    SchemaOptions options;
+    options.most_steps = 200'000;
+    Run run = open(schema(pairs, pairs | 1, pairs | 1, true), PropertyOrder::kAny, options);
+    CHECK(run.schema == nullptr);
+    CHECK(run.problems.at(0).kind == (pairs < 20 ? SchemaProblem::Kind::kImpossible : SchemaProblem::Kind::kTooLarge));
+  }
+}
+
+// Where members are counted and only so many names are possible, each that comes leaves one less.
+TEST(names_that_are_few_are_not_used_up_too_early) {
+  struct Case { const char* names; uint32_t n; std::string one; };
+  const Case cases[] = {
+      {R"({"enum":["a","ab","b"]})", 3, "ab"}, {R"({"pattern":"^[a-d]$"})", 4, "c"}, {R"({"pattern":"^(a|b[xy]?)$"})", 4, "bx"},
+      {R"({"enum":["\u00e9","\u00ea","\n","\ud83d\ude00"]})", 4, "\xC3\xA9"}, {R"({"maxLength":0})", 1, ""}, {R"({"enum":[1,"x"]})", 1, "x"}};
+  for (const Case& of : cases)
+    for (uint32_t least = 0; least <= of.n + 1; ++least)
+      for (const PropertyOrder order : {PropertyOrder::kSchema, PropertyOrder::kAny}) {
+        const std::string json = std::string(R"({"type":"object","propertyNames":)") + of.names + ",\"additionalProperties\":{\"type\":\"null\"},\"minProperties\":" + std::to_string(least) +
+                                 (least % 2 ? "" : ",\"maxProperties\":" + std::to_string(std::max(least, 2u))) + "}";
+        Run run = open(json, order);
+        if ((run.schema != nullptr) != (least <= of.n)) return check::fail(__FILE__, __LINE__, json);
+        if (!run.schema) continue;
+        if (const std::string stuck = stuck_at(*run.automaton); !stuck.empty()) return check::fail(__FILE__, __LINE__, json + " " + stuck);
+        if (fits(run, "{\"" + of.one + "\":null}") != (least <= 1)) return check::fail(__FILE__, __LINE__, json);
+      }
+  for (const auto& [pattern, n] : {std::pair{"^x+$", 4'000'000'000u}, {"^x{2,30}$", 29u}, {"^x{0,3}(y|z)$", 8u}, {"^[a-j]{7}$", 10'000'000u}, {"^(x|yx*)$", 9u}})
+    for (const uint32_t least : {2u, n, n + 1}) {
+      SchemaOptions options;
+      options.most_steps = 200'000;
+      options.fuel = Fuel(500'000);
+      Run run = open(R"({"type":"object","propertyNames":{"pattern":")" + std::string(pattern) + R"("},"minProperties":)" + std::to_string(least) + "}", PropertyOrder::kAny, options);
+      const bool endless = n == 4'000'000'000u || n == 9;
+      if ((run.schema != nullptr) != (least <= n || endless)) return check::fail(__FILE__, __LINE__, std::string(pattern) + " " + std::to_string(least));
+    }
+  Run run = open(R"({"type":"object","required":["id"],"propertyNames":{"enum":["id","x","y","z"]},"minProperties":3})");
+  REQUIRE(run.automaton != nullptr);
+  CHECK(fits(run, R"({"x":1,"z":2,"id":3})"));
+  CHECK(!fits(run, R"({"x":1,"x":2,"id":3})"));
+  CHECK(!fits(run, R"({"x":1,"id":3})"));
+}
+
+// Half of a surrogate pair is no character, and where it could only be that, nothing follows: not at the last digit, where it is too late.
+TEST(escapes_of_strings_lead_to_characters) {
+  for (const char* json : {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
+    Run run = open(json);
+    REQUIRE(run.automaton != nullptr);
+    const auto alive = [&](std::string_view text) {
+      StateId state = run.automaton->start();
+      for (const char c : text) state = run.automaton->step(state, static_cast<uint8_t>(c));
+      return state != Automaton::kDead;
+    };
+    for (const char* text : {R"("\ud)", R"("\ud7)", R"("\ud7ff)", R"("\uD8)", R"("\udb)", R"("\udbff)", R"("\udbff\ud)", R"("\udbff\udf)", R"("\ue)", "\"\xED\x9F"}) CHECK(alive(text));
+    for (const char* text : {R"("\udc)", R"("\uDE)", R"("\udf)", R"("\udbff\ud8)", R"("\udbff\ue)", R"("\udbffx)", "\"\xED\xA0"}) CHECK(!alive(text));
   }
 }
 
@@ -185,6 +360,27 @@ TEST(what_is_not_served_is_named_with_its_place) {
   CHECK(!fits(run, "[\"a\"]"));
 }
 
+// However it is told: from its beginning or from its end.
+TEST(long_chains_of_needs_are_followed) {
+  for (const bool backwards : {false, true}) {
+    constexpr int kMembers = 2000;
+    std::string properties, chain;
+    for (int i = 0; i < kMembers; ++i) {
+      const int from = backwards ? kMembers - 1 - i : i;
+      properties += std::string(i ? "," : "") + "\"p" + std::to_string(i) + "\":{\"type\":\"null\"}";
+      if (from + 1 < kMembers) chain += std::string(chain.empty() ? "" : ",") + "\"p" + std::to_string(from) + "\":[\"p" + std::to_string(from + 1) + "\"]";
+    }
+    SchemaOptions options;
+    options.most_steps = 200'000;
+    for (const char* last : {"0", "1"}) {   // with and without a way to the end
+      const std::string json = "{\"type\":\"object\",\"required\":[\"p0\"],\"properties\":{" + properties + "},\"maxProperties\":" + std::to_string(kMembers - 1 + (*last - '0')) +
+                               ",\"dependentRequired\":{" + chain + "}}";
+      const Run run = open(json, PropertyOrder::kSchema, options);
+      CHECK_EQ(run.schema != nullptr, *last == '1');
+    }
+  }
+}
+
 TEST(hostile_schemas_end_within_their_bounds) {
   std::string deep = "true", wide = "{\"anyOf\":[", refs = "{\"$defs\":{", nested = "{}";
   for (int i = 0; i < 400; ++i) deep = "{\"items\":" + deep + "}";
@@ -206,6 +402,32 @@ TEST(hostile_schemas_end_within_their_bounds) {
       run.automaton->allowed(run.automaton->start(), mask);
     }
   }
+}
+
+// Any keyword may have any value: it is a schema, or refused in words, wherever it stands. What negates schemas looks at each keyword
+// by itself, and once read a list as a number.
+TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
+  constexpr const char* kKeywords[] = {
+      "type", "enum", "const", "required", "properties", "pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum",
+      "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "not", "allOf", "anyOf", "oneOf", "$ref", "items", "prefixItems", "additionalItems", "contains", "uniqueItems", "additionalProperties",
+      "patternProperties", "propertyNames", "if", "then", "else", "dependencies", "dependentSchemas", "dependentRequired", "$dynamicRef", "$recursiveRef", "unevaluatedProperties",
+      "unevaluatedItems", "minContains", "maxContains", "$id", "$anchor", "$defs", "definitions", "$schema", "nullable"};
+  // Many lists and objects, few texts: a number of one is then no number of the others.
+  constexpr const char* kValues[] = {"null", "true", "false", "-1", "1.5", "1e400", "\"\"", "\"#\"", "[]", "{}", "[[[[[[[[[]]]]]]],[],[],[],[],[],[],[],[],[],[],[],[],[]]", "[1,{},\"a\"]",
+                                     R"({"a":{"b":{"c":{"d":{"e":{"f":{}}}}}}})", R"([{"$ref":{}},{"minLength":[]}])", R"({"a":[],"b":3})", R"({"$ref":{"$ref":{"$ref":[]}}})"};
+  constexpr const char* kPlaces[] = {"%", R"({"not":%})", R"({"not":{"not":%}})", R"({"anyOf":[%,{"type":"null"}]})", R"({"oneOf":[%,{"not":%}]})", R"({"allOf":[%,{"minLength":1}]})", R"({"if":%,"then":%,"else":{"not":%}})",
+                                     R"({"type":"object","properties":{"a":%},"required":["a"],"patternProperties":{"b":%},"additionalProperties":%})", R"({"items":%,"prefixItems":[%]})",
+                                     R"({"not":{"$ref":"#/$defs/x"},"$defs":{"x":%}})", R"({"not":{"allOf":[%],"properties":{"a":%}}})"};
+  for (const std::string_view place : kPlaces)
+    for (const char* keyword : kKeywords)
+      for (const char* value : kValues) {
+        std::string json;
+        for (const char c : place) json += c == '%' ? std::string("{\"") + keyword + "\":" + value + "}" : std::string(1, c);
+        SchemaOptions options;
+        options.one_of_as_any_of = json.size() % 2 == 0;
+        Run run = open(json, PropertyOrder::kSchema, options);
+        if (run.schema == nullptr && run.problems.empty()) check::fail(__FILE__, __LINE__, json + " is refused without a reason");
+      }
 }
 
 // Random walks under the masks: a token is allowed exactly if its bytes can be taken, some token always is until

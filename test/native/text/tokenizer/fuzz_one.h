@@ -10,8 +10,8 @@
 
 namespace monolith::testing {
 
-// A GGUF image, then a mark, then a text. False if something that must hold does not.
-inline bool tokenize_anything(std::span<const uint8_t> input) {
+// A GGUF image, then a mark, then a text. False if something that must hold does not. `n_loaded` counts vocabularies.
+inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded = nullptr) {
   const std::string_view all(reinterpret_cast<const char*>(input.data()), input.size());
   constexpr std::string_view kMark("\xFF\x00\xFF", 3);
   const size_t mark = all.rfind(kMark);
@@ -23,6 +23,7 @@ inline bool tokenize_anything(std::span<const uint8_t> input) {
   const auto loaded = Tokenizer::load(**file);
   if (!loaded) return !loaded.error().message.empty() && loaded.error().message.size() < 1000;
   const Tokenizer& tokenizer = **loaded;
+  if (n_loaded != nullptr) ++*n_loaded;
 
   for (int bits = 0; bits < 8; ++bits) {
     EncodeOptions options;

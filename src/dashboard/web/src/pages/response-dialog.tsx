@@ -48,7 +48,7 @@ function Item({ item }: { item: ConversationItem }): ReactNode {
   return (
     <div className={`stored-item ${kind} ${role ?? ''}`}>
       <h3>{head}</h3>
-      {text !== '' && <div className="stored-text">{text}{cut && <span className="muted"> … (goes on)</span>}</div>}
+      {(text !== '' || cut) && <div className="stored-text">{text}{cut && <span className="muted"> … (goes on)</span>}</div>}
       {images > 0 && <p className="hint">{images} {images === 1 ? 'image' : 'images'}</p>}
     </div>
   );
