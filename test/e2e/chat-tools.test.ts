@@ -202,8 +202,15 @@ t.test('reasoning beside text and calls', async (t) => {
   const hidden = await whole('H', { ...effort, ...{ include_reasoning: false } });
   t.notOk('reasoning_content' in hidden.choices[0]!.message);
   t.ok(hidden.usage!.completion_tokens_details!.reasoning_tokens! > 0, 'and counted');
-  const one = (await whole('H', { ...effort, max_completion_tokens: 1 })).choices[0]!;
-  t.match(one, { finish_reason: 'length', message: { role: 'assistant' } });
+  // Where the cap leaves no token for a thought, the prompt asks for none: what there is room for is the answer's.
+  for (const [max_completion_tokens, finish_reason] of [[1, 'length'], [2, 'stop']] as const) {
+    const { choices: [short], usage } = await whole('H', { ...effort, max_completion_tokens });
+    t.match(short, { finish_reason, message: { content: said('H').content } });     // one token is all of it
+    t.notOk('reasoning_content' in short!.message);
+    t.equal(usage!.completion_tokens_details!.reasoning_tokens, 0);
+  }
+  const cut = await whole('H', { ...effort, max_completion_tokens: 8 });     // a thought of as many as leave a quarter to the answer
+  t.match(cut, { choices: [{ finish_reason: 'stop', message: { reasoning_content: 'The user', content: said('H').content } }], usage: { completion_tokens: 8, completion_tokens_details: { reasoning_tokens: 4 } } });
   const last = await client.chat.completions.create({ ...base, messages: [...ask('A'), { role: 'assistant', content: 'x', ...{ reasoning_content: 'because' } }, ...ask('A')] });
   t.equal(last.choices[0]!.message.content, said('A').content, 'sent back, it is taken');
 });

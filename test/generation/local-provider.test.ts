@@ -147,6 +147,17 @@ t.test('a reasoning budget stated outright is kept to', async (t) => {
   t.equal(last(none).reasoningTokens, 0);
 });
 
+t.test('where the cap leaves no token for a thought, the prompt asks for none', async (t) => {
+  const promptOf = async (more: Partial<GenerationRequest>) => Array.from((await prepare(request(more))).promptIds ?? []);
+  const [thinking, plain] = [await promptOf({ effort: 'medium' }), await promptOf({ effort: 'none' })];
+  t.notSame(thinking, plain);
+  t.same(await promptOf({ effort: 'medium', maxTokens: 2 }), plain);
+  t.same(await promptOf({ effort: 'medium', maxTokens: 20 }), thinking);
+  t.same(await promptOf({ effort: 'medium', maxTokens: 0 }), thinking, 'what only warms the cache has the prompt of what comes behind it');
+  t.same(await promptOf({ effort: 'medium', maxTokens: null }), thinking);
+  t.same(await promptOf({ effort: 'medium', maxTokens: 2, reasoningBudget: 1_024 }), thinking, 'what is stated outright is kept to');
+});
+
 t.test('truncation leaves out whole turns, oldest first', async (t) => {
   const turn = (n: number): Message[] => [
     { role: 'user', content: `question ${n} ${'word '.repeat(20)}` },

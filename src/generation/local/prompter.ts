@@ -12,7 +12,7 @@ import type { PromptImages } from './prompt-images.js';
 import { PromptWriter } from './prompt-writer.js';
 import { RawPrompts } from './raw-prompt.js';
 import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
-import { closeText, findMarkers, openReasoning, type OpenReasoning, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
+import { closeText, findMarkers, openReasoning, type OpenReasoning, reasoningBudget, type ReasoningMarkers, withReasoningOpened } from './reasoning.js';
 import { startersOf } from './shield.js';
 import { callableTools } from './tools/call-options.js';
 import { findDialect, type ToolDialect } from './tools/dialect.js';
@@ -38,7 +38,7 @@ const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING)
 const CHARACTERS_OF_A_MESSAGE = 32;
 
 /** How a prompt is written. */
-interface Writing { readonly effort: ReasoningEffort; readonly charged: Charged }
+interface Writing { readonly thinking: boolean; readonly charged: Charged }
 
 const uncharged: Charged = (_characters, work) => work();
 
@@ -90,14 +90,15 @@ export class Prompter {
    * the messages, the prompt does not fit, too many long ones wait (503); the signal's reason if it aborts before.
    */
   async prompt(request: GenerationRequest, extent: Extent, asker: Asker): Promise<Prompt> {
-    const prompt = await inTurn(preparing, extent, asker, () => this.#fitted(request, this.#writing(request, asker), extent));
+    const how = await this.#writing(request, asker);
+    const prompt = await inTurn(preparing, extent, asker, () => this.#fitted(request, how, extent));
     if (prompt.length >= this.contextWindow) throw this.#tooLong(String(prompt.length), request);
     return prompt;
   }
 
   /** The tokens that prompt() would have; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
   async count(request: GenerationRequest, asker: Asker): Promise<number> {
-    const how = this.#writing(request, asker);
+    const how = await this.#writing(request, asker);
     const extent = extentOf(request);
     return inTurn(counting, extent, asker, async () => {
       if (request.truncation === 'disabled') return this.#countWhole(request, how, extent);
@@ -119,8 +120,17 @@ export class Prompter {
     return request.effort ?? fallback;
   }
 
-  #writing(request: GenerationRequest, { charged = uncharged }: Asker): Writing {
-    return { effort: this.effort(request), charged };
+  async #writing(request: GenerationRequest, { charged = uncharged }: Asker): Promise<Writing> {
+    return { thinking: await this.#thinks(request), charged };
+  }
+
+  /**
+   * Whether the prompt lets the model think: not where the cap leaves no token for it, or a model that was told to think would
+   * have to answer without. What is asked for its prompt alone, with a cap of 0, has the prompt of those that come behind it.
+   */
+  async #thinks(request: GenerationRequest): Promise<boolean> {
+    if (request.reasoningBudget !== null) return request.reasoningBudget > 0;
+    return reasoningBudget(this.effort(request), request.maxTokens || Infinity, await this.closingTokens()) > 0;
   }
 
   /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
@@ -207,9 +217,8 @@ export class Prompter {
   }
 
   async #prompt(request: GenerationRequest, messages: Message[], how: Writing): Promise<Prompt> {
-    const thinking = request.reasoningBudget === null ? how.effort !== 'none' : request.reasoningBudget > 0;
     const written = messages === request.messages ? request : { ...request, messages };
-    const { text: rendered, texts, images: parts, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, thinking));
+    const { text: rendered, texts, images: parts, guard } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () => this.#writer.write(written, how.thinking));
     const last = texts.at(-1)!;
     const begun = request.continueFinal ? last : withRecipient(withReasoningOpened(last, this.markers), this.dialect.syntax, callableTools(request).size > 0);
     const text = rendered.slice(0, rendered.length - last.length) + begun;
