@@ -10,12 +10,12 @@ t.setTimeout(300_000);     // for a busy machine
 const CHAIN_BYTES = 20_000_000;
 const AT_ONCE = 24;
 const LONG = [{ role: 'user', content: 'ab c'.repeat(CHAIN_BYTES / 4) }, { role: 'assistant', content: 'ok' }, { role: 'user', content: 'Hi' }];
-/** Answers that take a while, which all others wait behind; until what this returns is called. */
+/** Answers that take a minute in all, however busy the machine is, which all others wait behind; until what this returns is called. */
 function occupy({ url, key }: Monolith): () => Promise<unknown> {
   const leaving = new AbortController();
-  const busy = Array.from({ length: 20 }, () => fetch(`${url}/v1/chat/completions`, {
+  const busy = Array.from({ length: 80 }, () => fetch(`${url}/v1/chat/completions`, {
     method: 'POST', signal: leaving.signal, headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 1_900, ignore_eos: true, messages: [{ role: 'user', content: 'Hi' }] }),
+    body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 1_024, n: 8, ignore_eos: true, messages: [{ role: 'user', content: 'Hi' }] }),
   }).then((response) => response.text()).catch(() => undefined));
   return () => {
     leaving.abort();
@@ -25,8 +25,8 @@ function occupy({ url, key }: Monolith): () => Promise<unknown> {
 
 async function start(t: { teardown(end: () => unknown): void }): Promise<{ server: Monolith; create(body: object): Promise<{ status: number; id: string; error?: { code: string; message: string } }> }> {
   const server = await startMonolith({
-    // One at a time, so that the others wait; a heap that has room for some of what they have read, and not for all.
-    args: ['--engine-max-sequences', '1', '--limits-loop-ms', 'off', '--http-max-answering-bytes', '64MiB'], env: { NODE_OPTIONS: '--max-old-space-size=320' },
+    // Choices count as requests. One at a time, so that the others wait; a heap that has room for some of what they have read, and not for all.
+    args: ['--engine-max-sequences', '1', '--engine-queue-wait-ms', '300000', '--limits-loop-ms', 'off', '--limits-tpm', 'off', '--limits-concurrency', 'off', '--http-max-answering-bytes', '64MiB'], env: { NODE_OPTIONS: '--max-old-space-size=320' },
   });
   t.teardown(() => server.stop());
   return {

@@ -1,11 +1,12 @@
 // npm run kills [-- --rounds N --seed N --first N --ready-ms N]: see rounds.ts. Failing rounds and what repeats them are printed.
 import { parseArgs } from 'node:util';
+import { badOption } from '../support/bad-option.js';
 import { killRounds } from './rounds.js';
 
 const { values } = parseArgs({ options: { rounds: { type: 'string', default: '100' }, seed: { type: 'string', default: String(Date.now() % 1_000_000) }, first: { type: 'string', default: '0' }, 'ready-ms': { type: 'string', default: '30000' }, main: { type: 'string' } } });
 const whole = (name: keyof typeof values, least: number): number => {
   const value = Number(values[name]);
-  if (!Number.isSafeInteger(value) || value < least) throw new Error(`--${name} must be a whole number from ${least}`);
+  if (!Number.isSafeInteger(value) || value < least) throw badOption(`--${name} must be a whole number from ${least}`);
   return value;
 };
 const say = (text: string): void => { process.stdout.write(`${text}\n`); };

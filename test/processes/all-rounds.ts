@@ -1,12 +1,13 @@
 // npm run faults:processes -- [--rounds N] [--seed N]: see scripts/faults-processes.mjs.
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
+import { badOption } from '../support/bad-option.js';
 import { runRounds } from './rounds.js';
 
 const text = { type: 'string' } as const;
 const { values } = parseArgs({ options: { rounds: text, seed: text, file: text } });
 const [rounds, seed] = [Number(values.rounds ?? 100), Number(values.seed ?? Date.now() % 1_000_000)];
-if (!Number.isSafeInteger(rounds) || rounds < 1 || !Number.isSafeInteger(seed)) throw new Error('--rounds and --seed take whole numbers');
+if (!Number.isSafeInteger(rounds) || rounds < 1 || !Number.isSafeInteger(seed)) throw badOption('--rounds and --seed take whole numbers');
 const file = resolve(values.file ?? `build/rounds-${seed}.jsonl`);
 process.stdout.write(`seed ${seed}\n`);
 const { problems, operations } = await runRounds({ rounds, seed, abandoned: true, file, tell: (line) => process.stdout.write(`${line}\n`) });

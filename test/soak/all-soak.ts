@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import type { CreatedApiKey, LimitsObject } from '../../src/wire/dashboard.js';
+import { badOption } from '../support/bad-option.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually, root } from '../e2e/monolith.js';
 import { people } from './people.js';
@@ -31,7 +32,7 @@ const { values } = parseArgs({ options: {
 } });
 const [minutes, seed, leak] = [Number(values.minutes), Number(values.seed), Number(values.leak)];
 const rate = values.rate === undefined ? null : Number(values.rate);
-if (!(minutes > 0) || !Number.isSafeInteger(seed) || !(rate === null || rate > 0) || !(leak >= 0)) throw new Error('--minutes, --seed, --rate and --leak must be numbers');
+if (!(minutes > 0) || !Number.isSafeInteger(seed) || !(rate === null || rate > 0) || !(leak >= 0)) throw badOption('--minutes, --seed, --rate and --leak must be numbers');
 const say = (text: string): void => { process.stdout.write(`${text}\n`); };
 const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
 

@@ -2,6 +2,7 @@
 // store's file. An end of the process or of the power is made of one recorded run (recorded.ts); a call that fails is a run of
 // its own, and the last call of all is found by coming to none.
 import { parseArgs } from 'node:util';
+import { badOption } from '../support/bad-option.js';
 import { FAULTS, runWithFault } from './faults.js';
 import type { Fault } from './faults.js';
 import { Recorded, wrongAfter } from './recorded.js';
@@ -15,12 +16,12 @@ const { values } = parseArgs({
 });
 const kinds = values.kinds.split(',').map((name): Fault => {
   const kind = FAULTS.find((fault) => fault === name);
-  if (kind === undefined) throw new Error(`--kinds: ${name} is none of ${FAULTS.join(', ')}`);
+  if (kind === undefined) throw badOption(`--kinds: ${name} is none of ${FAULTS.join(', ')}`);
   return kind;
 });
 const [from, to, jobs, seeds] = (['from', 'to', 'jobs', 'seeds'] as const).map((name) => {
   const value = Number(values[name]);
-  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`--${name} must be a whole number from 1`);
+  if (!Number.isSafeInteger(value) || value < 1) throw badOption(`--${name} must be a whole number from 1`);
   return value;
 }) as [number, number, number, number];
 

@@ -331,9 +331,9 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await responses.save(leaf);
     const spent = cpuTime();
     for (let n = 0; n < 100; n++) await t.rejects(responses.chain('org_a', leaf.id), { code: 'response_not_usable', message: /too long to be read/ });
-    t.match((await listedOf(responses, 'org_a', leaf.id, true, null)).length, 5, 'it can be listed all the same');
     const ms = spent();
-    t.ok(ms < 500, `100 refusals in ${ms.toFixed(0)} ms`);
+    t.ok(ms < 2_000, `100 refusals in ${ms.toFixed(0)} ms`);     // of 64 MiB each
+    t.match((await listedOf(responses, 'org_a', leaf.id, true, null)).length, 5, 'it can be listed all the same');
   });
 
   t.test('event logs', async (t) => {
