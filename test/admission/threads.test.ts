@@ -19,8 +19,8 @@ async function together(asked: Omit<Asked, 'gauge' | 'seed'>): Promise<Told[]> {
   const gauge = new SharedArrayBuffer(asked.organizations * 4);
   return Promise.all(Array.from({ length: THREADS }, async (_, at) => {
     const worker = new Worker(new URL('./threads-worker.js', import.meta.url), { workerData: { ...asked, gauge, seed: at * 7_919 + 1 } satisfies Asked });
-    const [told] = await once(worker, 'message') as [Told];
-    await once(worker, 'exit');
+    // Listened for at once: of a thread that has ended before it was heard, both come together.
+    const [[told]] = await Promise.all([once(worker, 'message') as Promise<[Told]>, once(worker, 'exit')]);
     return told;
   }));
 }
