@@ -10,7 +10,7 @@ t.setTimeout(300_000);     // for a busy machine
 const CHAIN_BYTES = 20_000_000;
 const AT_ONCE = 24;
 const LONG = [{ role: 'user', content: 'ab c'.repeat(CHAIN_BYTES / 4) }, { role: 'assistant', content: 'ok' }, { role: 'user', content: 'Hi' }];
-/** Answers that take a minute in all, however busy the machine is, which all others wait behind; until what this returns is called. */
+/** Answers that take far longer in all than the tests here do, which all others wait behind; until what this returns is called. */
 function occupy({ url, key }: Monolith): () => Promise<unknown> {
   const leaving = new AbortController();
   const busy = Array.from({ length: 80 }, () => fetch(`${url}/v1/chat/completions`, {

@@ -156,6 +156,8 @@ t.test('where the cap leaves no token for a thought, the prompt asks for none', 
   t.same(await promptOf({ effort: 'medium', maxTokens: 0 }), thinking, 'what only warms the cache has the prompt of what comes behind it');
   t.same(await promptOf({ effort: 'medium', maxTokens: null }), thinking);
   t.same(await promptOf({ effort: 'medium', maxTokens: 2, reasoningBudget: 1_024 }), thinking, 'what is stated outright is kept to');
+  const short = await providerOf({ max_output_tokens: 2 }).prepare(request({ effort: 'medium', maxTokens: null }), me);
+  t.same(Array.from(short.promptIds ?? []), plain, 'the model may have a cap of its own');
 });
 
 t.test('truncation leaves out whole turns, oldest first', async (t) => {

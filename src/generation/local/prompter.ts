@@ -130,7 +130,8 @@ export class Prompter {
    */
   async #thinks(request: GenerationRequest): Promise<boolean> {
     if (request.reasoningBudget !== null) return request.reasoningBudget > 0;
-    return reasoningBudget(this.effort(request), request.maxTokens || Infinity, await this.closingTokens()) > 0;
+    const cap = Math.min(request.maxTokens || Infinity, this.model.max_output_tokens ?? Infinity);
+    return reasoningBudget(this.effort(request), cap, await this.closingTokens()) > 0;
   }
 
   /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
