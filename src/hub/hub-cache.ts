@@ -63,7 +63,6 @@ export class HubCache {
   /** Puts a whole blob's name into a snapshot, in the place of what was there. */
   link(repo: string, commit: string, { path, hash }: HubFile): void {
     const at = join(this.snapshot(repo, commit), path);
-    mkdirSync(dirname(at), { recursive: true });
     const target = relative(dirname(at), this.blob(repo, hash));
     replace(at, (temporary) => symlinkSync(target, temporary));
   }
@@ -72,7 +71,6 @@ export class HubCache {
   setRef(repo: string, revision: string, commit: string): void {
     if (revision === commit || this.#ref(repo, revision) === commit) return;
     const at = join(this.folder(repo), 'refs', revision);
-    mkdirSync(dirname(at), { recursive: true });
     replace(at, (temporary) => writeFileSync(temporary, commit));
   }
 
@@ -96,16 +94,22 @@ function names(folder: string): string[] {
 
 let made = 0;
 
-/** Whoever looks sees what was there before, or the new one. */
+/** Creates or replaces `at` atomically. The temporary name has a fixed length, so that it fits wherever the final one does. */
 function replace(at: string, make: (temporary: string) => void): void {
-  const temporary = `${at}.${process.pid}-${++made}.new`;
+  const failed = (error: unknown): HubError => new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
+  const temporary = join(dirname(at), `.${process.pid}-${++made}.new`);
+  try {
+    mkdirSync(dirname(at), { recursive: true });
+  } catch (error) {
+    throw failed(error);
+  }
   try {
     rmSync(temporary, { force: true });
     make(temporary);
     renameSync(temporary, at);
   } catch (error) {
     rmSync(temporary, { force: true });
-    throw new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
+    throw failed(error);
   }
 }
 
@@ -119,9 +123,16 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** Whether a path of a server stays below the folder it is put in, and can be shown: nothing in it steers a terminal or turns what stands around it. */
+/** Linux allows this many bytes in the name of one file or folder. */
+const MAX_NAME_BYTES = 255;
+
+/**
+ * Whether a path that a server sent can be used and shown: it stays below the folder it is put in, each part fits a file name,
+ * and no character in it controls a terminal or reorders the text around it.
+ */
 export function isSafePath(path: string): boolean {
-  return path.length > 0 && path.length <= 512 && !path.includes('\\') && isShown(path) && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  return path.length > 0 && path.length <= 512 && !path.includes('\\') && isShown(path) &&
+    path.split('/').every((part) => part !== '' && part !== '.' && part !== '..' && Buffer.byteLength(part) <= MAX_NAME_BYTES);
 }
 
 /** Whether all shards that a folder's index names are there. */

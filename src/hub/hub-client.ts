@@ -3,8 +3,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../version.js';
+import { mapLimited } from '../shared/map-limited.js';
 import { HubError, printable } from './hub-error.js';
 import { isSafePath } from './hub-cache.js';
+import { isServed } from './hub-files.js';
 import type { HubFile } from './hub-files.js';
 
 export interface HubClientOptions {
@@ -22,9 +24,12 @@ export interface HubClientOptions {
 }
 
 const MAX_REDIRECTS = 8;
-const MAX_JSON_BYTES = 32 * 1024 * 1024;
+/** One page of a file list, about 300 bytes per file. It is parsed on the event loop, so it must stay small. */
+const MAX_JSON_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 50;
 const MAX_FILES = 10_000;
+/** HEAD requests that run concurrently. Each holds a connection. */
+const MAX_HEADS = 8;
 export const MAX_ATTEMPTS = 5;
 /** However long a server asks to wait. */
 const MAX_WAIT_MS = 60_000;
@@ -147,18 +152,23 @@ export class HubClient {
   async #siblings(repo: string, commit: string, signal: AbortSignal | undefined): Promise<HubFile[]> {
     const { siblings } = objectIn(await this.#json(`api/models/${repo}/revision/${commit}?blobs=true`, repo, signal)) as { siblings?: unknown };
     if (!Array.isArray(siblings) || siblings.length > MAX_FILES) throw new HubError('bad_answer', `${this.#base.host} lists no files of ${repo}`);
-    return Promise.all(siblings.map(async (sibling: unknown) => {
+    const found: HubFile[] = [];
+    const unsized: string[] = [];
+    for (const sibling of siblings as unknown[]) {
       const { rfilename, size, blobId, lfs } = objectIn(sibling) as Sibling;
       const bytes = lfs?.size ?? size;
       const hash = lfs?.sha256 ?? blobId;
-      if (typeof bytes === 'number' && typeof hash === 'string') return this.#file(repo, rfilename, bytes, hash);
-      return this.#asOpened(repo, commit, String(rfilename), signal);
-    }));
+      const path = this.#path(repo, rfilename);
+      if (typeof bytes === 'number' && typeof hash === 'string') found.push(this.#file(repo, path, bytes, hash));
+      else if (isServed(path)) unsized.push(path);
+    }
+    // A mirror may list names only. Each size then costs a request, so only files that can be served are looked up.
+    const sized = await mapLimited(unsized, MAX_HEADS, (path, stopped) => this.#head(repo, commit, path, signal === undefined ? stopped : AbortSignal.any([signal, stopped])));
+    return [...found, ...sized];
   }
 
-  /** What the address of a file itself says, for mirrors whose lists have names alone. */
-  async #asOpened(repo: string, commit: string, path: string, signal: AbortSignal | undefined): Promise<HubFile> {
-    if (!isSafePath(path)) return this.#file(repo, path, 0, '');
+  /** Size and hash of one file from the headers of its own URL. Throws HubError. */
+  async #head(repo: string, commit: string, path: string, signal: AbortSignal): Promise<HubFile> {
     const seen: { linked?: Headers } = {};
     const { response, stall } = await this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, { method: 'HEAD', headers: { 'accept-encoding': 'identity' }, signal, seen });
     stall.stop();
@@ -167,10 +177,16 @@ export class HubClient {
     return this.#file(repo, path, Number(header('x-linked-size') ?? response.headers.get('content-length') ?? NaN), etag);
   }
 
-  #file(repo: string, path: unknown, bytes: unknown, hash: unknown): HubFile {
+  /** A listed file name. Throws HubError if it cannot be a path in the cache. */
+  #path(repo: string, path: unknown): string {
     if (typeof path !== 'string' || !isSafePath(path)) throw new HubError('bad_answer', `${repo} lists a file whose name cannot be used: ${printable(JSON.stringify(path) ?? '')}`);
-    if (typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes < 0) throw new HubError('bad_answer', `${this.#base.host} does not say how large ${printable(path)} of ${repo} is`);
-    if (typeof hash !== 'string' || !HASH.test(hash)) throw new HubError('bad_answer', `${this.#base.host} does not say what ${printable(path)} of ${repo} hashes to, so that it could not be checked`);
+    return path;
+  }
+
+  #file(repo: string, listed: unknown, bytes: unknown, hash: unknown): HubFile {
+    const path = this.#path(repo, listed);
+    if (typeof bytes !== 'number' || !Number.isSafeInteger(bytes) || bytes < 0) throw new HubError('bad_answer', `${this.#base.host} does not report the size of ${printable(path)} of ${repo}`);
+    if (typeof hash !== 'string' || !HASH.test(hash)) throw new HubError('bad_answer', `${this.#base.host} does not report a hash of ${printable(path)} of ${repo}, so the file could not be verified`);
     return { path, bytes, hash };
   }
 

@@ -35,6 +35,8 @@ const SAFETENSORS = /^(?!consolidated)[^/]+\.safetensors$/;
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1);
+/** Whether a file of this name can be part of what is served. */
+export const isServed = (path: string): boolean => path.endsWith('.gguf') || OF_FOLDER.test(path) || SAFETENSORS.test(path);
 const isProjector = (path: string): boolean => /mmproj/i.test(nameOf(path));
 
 /** The last one that a file's name has, or its folders' if that has none. */

@@ -220,6 +220,55 @@ t.test('mirrors that list names alone, and hubs below a path', async (t) => {
   t.ok(readFileSync((await get('o/m', { endpoint: `${hub.endpoint}/mirror/` })).path).equals(weights));
 });
 
+/** A mirror whose list has names only, and no bytes. `onHead` may fail a request; `peak` counts requests that ran concurrently. */
+async function namesOnly(t: Test, names: readonly string[], onHead: (at: number) => number = () => 200): Promise<{ endpoint: string; seen: { heads: number; peak: number } }> {
+  const seen = { heads: 0, peak: 0, running: 0 };
+  const server = createServer((request, response) => {
+    if (request.method === 'HEAD') {
+      const at = ++seen.heads;
+      seen.peak = Math.max(seen.peak, ++seen.running);
+      setTimeout(() => {
+        seen.running--;
+        response.writeHead(onHead(at), { etag: `"${'a'.repeat(64)}"`, 'content-length': '10', 'x-error-code': 'EntryNotFound' }).end();
+      }, 2);
+      return;
+    }
+    if (request.url?.includes('/tree/') === true) return void response.writeHead(404).end('{}');
+    response.end(JSON.stringify({ sha: '0'.repeat(40), siblings: names.map((rfilename) => ({ rfilename })) }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => { server.closeAllConnections(); server.close(); });
+  return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen };
+}
+
+t.test('looks up the sizes of a list of names a few at a time, and only of files that can be served', async (t) => {
+  const { get } = await withHub(t, {});
+  const weights = Array.from({ length: 200 }, (_, i) => `part-${i}-Q8_0.gguf`);
+  const mirror = await namesOnly(t, [...weights, ...Array.from({ length: 500 }, (_, i) => `picture-${i}.png`)]);
+  t.match(await failureOf(get('o/m:none', { endpoint: mirror.endpoint })), /^no_such_weights: o\/m has no "none"/);
+  t.equal(mirror.seen.heads, weights.length);
+  t.ok(mirror.seen.peak <= 8, `${mirror.seen.peak} requests ran concurrently`);
+
+  const failing = await namesOnly(t, weights, (at) => (at === 20 ? 404 : 200));
+  t.match(await failureOf(get('o/m', { endpoint: failing.endpoint })), /^not_found: part-\d+-Q8_0.gguf of o\/m: .* has no such file/);
+  t.ok(failing.seen.heads < 40, `${failing.seen.heads} requests although the 20th failed`);
+});
+
+t.test('names that no file can have are refused by name; the longest possible name is linked', async (t) => {
+  const { get } = await withHub(t, {});
+  const tooLong = await namesOnly(t, [`${'x'.repeat(251)}.gguf`]);
+  t.match(await failureOf(get('o/m', { endpoint: tooLong.endpoint })), /^bad_answer: o\/m lists a file whose name cannot be used: "xxx/);
+  t.equal(tooLong.seen.heads, 0);
+  const name = `${'y'.repeat(245)}-Q8_0.gguf`;
+  const { get: pullFrom } = await withHub(t, { 'o/m': { files: { [name]: bytes(2_000) } } });
+  t.equal(statSync((await pullFrom('o/m')).path).size, 2_000);
+});
+
+t.test('a file and a folder of the same name end in an error that names the path', async (t) => {
+  const { get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000), 'm-Q8_0.gguf/mmproj-F16.gguf': bytes(2_000) } } });
+  t.match(await failureOf(get('o/m:m-Q8_0.gguf')), /^cache: .*m-Q8_0\.gguf.* cannot be written: /);
+});
+
 t.test('what stands still is given up, what is stopped is kept', async (t) => {
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(500_000) } } });
   hub.faults = { stallAfter: 0 };

@@ -1,0 +1,26 @@
+// Maps a list through an asynchronous function, a few items at a time.
+
+/**
+ * The results of `map` in the order of `items`, with at most `limit` calls running. After the first failure no further call
+ * starts, `signal` is aborted for those that run, and the returned promise rejects with that failure once they have settled.
+ */
+export async function mapLimited<T, R>(items: readonly T[], limit: number, map: (item: T, signal: AbortSignal) => Promise<R>): Promise<R[]> {
+  const results: R[] = new Array<R>(items.length);
+  const controller = new AbortController();
+  let next = 0;
+  let failure: { error: unknown } | undefined;
+  const run = async (): Promise<void> => {
+    while (failure === undefined && next < items.length) {
+      const index = next++;
+      try {
+        results[index] = await map(items[index] as T, controller.signal);
+      } catch (error) {
+        failure ??= { error };
+        controller.abort(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limit, items.length) }, run));
+  if (failure !== undefined) throw failure.error;
+  return results;
+}
