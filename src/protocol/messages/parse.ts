@@ -41,15 +41,15 @@ export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'g
   if (tooLong !== null) throw tooLong;
   if (purpose === 'count') {
     const result = validate(countTokensSchema, body);
-    return parsed(result.ok ? result.value : result, body, policy, { maxTokens: null, stream: false });
+    return parsed(result.ok ? result.value : result, body, policy, { maxTokens: result.ok ? result.value.max_tokens ?? null : null, stream: false, generates: false });
   }
   const result = validate(messagesRequestSchema, body);
-  return parsed(result.ok ? result.value : result, body, policy, result.ok ? { maxTokens: result.value.max_tokens, stream: result.value.stream === true } : NO_OUTPUT);
+  return parsed(result.ok ? result.value : result, body, policy, result.ok ? { maxTokens: result.value.max_tokens, stream: result.value.stream === true, generates: true } : NO_OUTPUT);
 }
 
-/** What generating needs beyond what counting does. `maxTokens` null: there will be no output. */
-interface Output { maxTokens: number | null; stream: boolean }
-const NO_OUTPUT: Output = { maxTokens: null, stream: false };
+/** The fields about the answer itself. `maxTokens` null: no cap was given. */
+interface Output { maxTokens: number | null; stream: boolean; generates: boolean }
+const NO_OUTPUT: Output = { maxTokens: null, stream: false, generates: false };
 
 type Invalid = Extract<ReturnType<typeof validate>, { ok: false }>;
 
@@ -71,9 +71,9 @@ function refuse(code: ErrorCode, param: string, message: string): never {
   throw apiError(code, message, param);
 }
 
-function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messages'], ignored: string[], { maxTokens, stream }: Output): MessagesGeneration {
+function toGeneration(wire: MessagesRequest, messages: GenerationRequest['messages'], ignored: string[], { maxTokens, stream, generates }: Output): MessagesGeneration {
   refuseUnserved(wire);
-  const { effort, reasoningBudget, visible } = thinkingSettings(wire, maxTokens);
+  const { effort, reasoningBudget, visible } = thinkingSettings(wire, generates ? maxTokens : null);
   const format = outputFormat(wire);
   const tools = toolDefinitions(wire);
   checkOutputFormat(format);

@@ -121,8 +121,8 @@ export const messagesRequestSchema = z.object({
   thread: z.unknown().optional(),
 });
 
-/** For counting: how long the answer may be and how it travels do not matter. */
-export const countTokensSchema = messagesRequestSchema.extend({ max_tokens: z.unknown().optional(), stream: z.unknown().optional() });
+/** `max_tokens` is optional for counting, but it counts: a cap that leaves no room for reasoning changes the prompt. */
+export const countTokensSchema = messagesRequestSchema.extend({ max_tokens: integer().min(0).nullish(), stream: z.unknown().optional() });
 
 export type MessagesRequest = Omit<z.infer<typeof messagesRequestSchema>, 'max_tokens' | 'stream'>;
 export type WireMessage = z.infer<typeof messageSchema>;

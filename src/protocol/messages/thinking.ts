@@ -55,7 +55,7 @@ export interface ThinkingSettings {
 
 const MIN_BUDGET = 1_024;
 
-/** `maxTokens` null: the cap does not matter. Throws ApiError 422 `value_out_of_range`. */
+/** `maxTokens` null: the budget is not compared with a cap. Throws ApiError 422 `value_out_of_range`. */
 export function thinkingSettings({ thinking, output_config: output }: MessagesRequest, maxTokens: number | null): ThinkingSettings {
   switch (thinking?.type) {
     case 'enabled': {

@@ -1,4 +1,4 @@
-// POST /v1/responses/input_tokens: what a request's prompt would count, nothing generated. Event-loop thread only.
+// POST /v1/responses/input_tokens: the number of prompt tokens of a request, without generating. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -12,8 +12,9 @@ import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/input_tokens';
 
+/** Fields that change the prompt. `max_output_tokens` does where it leaves no room for reasoning, and where it decides what truncation drops. */
 const FIELDS = [
-  'model', 'input', 'previous_response_id', 'instructions', 'tools', 'tool_choice', 'text', 'reasoning', 'parallel_tool_calls', 'truncation',
+  'model', 'input', 'previous_response_id', 'instructions', 'tools', 'tool_choice', 'text', 'reasoning', 'parallel_tool_calls', 'truncation', 'max_output_tokens',
 ];
 
 export function inputTokensRoute(deps: ResponsesDeps): Route {
