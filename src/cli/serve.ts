@@ -44,8 +44,17 @@ export async function serve(argv: string[]): Promise<number> {
     process.on('SIGINT', onSignal);
   });
 
-  // One request's failure is not the others': it is logged, and the process goes on.
-  process.on('uncaughtException', (error) => telemetry.log.error({ err: error }, 'uncaught exception'));
+  // After an uncaught exception the state of this thread is unknown: running requests may end, then a supervisor starts it afresh.
+  let exitCode = 0;
+  const failed = new Promise<void>((resolve, reject) => {
+    process.on('uncaughtException', (error) => {
+      telemetry.log.error({ err: error }, exitCode === 0 ? 'uncaught exception: draining, then exiting with code 1' : 'uncaught exception while draining');
+      if (exitCode !== 0) return;
+      exitCode = 1;
+      if (server === null) void closeAnsweringThreads(EXIT_MS).then(() => process.exit(1));
+      else server.drain().then(resolve, reject);
+    });
+  });
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tellCollector();
@@ -61,8 +70,8 @@ export async function serve(argv: string[]): Promise<number> {
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);
   });
-  await Promise.race([ended, lost]);
-  return 0;
+  await Promise.race([ended, failed, lost]);
+  return exitCode;
 }
 
 function readyJson(server: Server): string {

@@ -119,6 +119,15 @@ export class AnsweringThreads {
     await this.#end(thread);
   }
 
+  /** New connections go to the others; requests that run get the drain time. */
+  async #drainAndReplace(thread: Answering, reason: string): Promise<void> {
+    thread.reason ??= reason;
+    this.#release(thread);
+    send(thread, 'drain');
+    await Promise.race([thread.idle, thread.exited, sleep(this.options.config.engine.drain_ms, undefined, { ref: false })]);
+    if (this.#closing === null && this.#threads.get(thread.index) === thread) await this.#end(thread);
+  }
+
   async #end(thread: Answering): Promise<void> {
     thread.ending = true;
     this.#release(thread);
@@ -160,6 +169,9 @@ export class AnsweringThreads {
           break;
         case 'spent':
           void this.replace(index, news.reason);
+          break;
+        case 'failing':
+          void this.#drainAndReplace(thread, news.reason);
           break;
         case 'failed':
           thread.reason = news.reason;

@@ -30,13 +30,14 @@ export type WorkerOrder = 'unready' | 'drain' | 'close';
 
 /**
  * To the main thread: `open` takes connections, `loaded` has attached to the engines, `idle` follows `drain`,
- * `spent` asks for `close`: it cannot go on.
+ * `spent` asks for `close`: it cannot go on. `failing` asks for `drain`, then `close`: its state is unknown.
  */
 export type WorkerNews =
   | { type: 'open'; descriptor: unknown }
   | { type: 'loaded' }
   | { type: 'idle' }
   | { type: 'spent'; reason: string }
+  | { type: 'failing'; reason: string }
   | { type: 'failed'; reason: string };
 
 /** With more of its heap in use than that, a thread is about to run out of memory. */
@@ -55,8 +56,13 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   const telemetry = createTelemetry({ format: config.log, level: config.log_level, thread: index, metricNames: config.metrics.names, traces: config.telemetry.traces });
   undo.add(() => telemetry.close());
   const { log } = telemetry;
-  // One request's failure is not the others': it is logged, and the thread goes on.
-  process.on('uncaughtException', (error) => log.error({ err: error }, 'uncaught exception'));
+  let failing = false;
+  process.on('uncaughtException', (error) => {
+    log.error({ err: error }, failing ? 'uncaught exception while draining' : 'uncaught exception: this HTTP worker is drained and replaced');
+    if (failing) return;
+    failing = true;
+    tell({ type: 'failing', reason: `uncaught exception: ${error.message}` });
+  });
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
   const bus = new PortBus(index, port, { threads, onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed') });
   undo.add(() => bus.close());

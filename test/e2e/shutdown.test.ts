@@ -1,4 +1,7 @@
 // SIGTERM: no new work, running work ends well or early, exit code 0; a second signal ends it now.
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { eventually, startMonolith, type Monolith } from './monolith.js';
 
@@ -17,6 +20,43 @@ function begin(server: Monolith, maxTokens: number): Promise<Response> {
 const notReady = (server: Monolith): Promise<boolean> => eventually(async () => {
   const asked = await Promise.all(Array.from({ length: 4 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } }).catch(() => null)));
   return asked.every((ready) => ready === null || ready.status === 503);
+});
+
+/** Makes a thread of the server throw outside of any request: the main thread (0) or an HTTP worker (its index), once a file of that name exists. */
+function throwing(folder: string): Record<string, string> {
+  const code = `import { existsSync, rmSync } from 'node:fs'; import { isMainThread, workerData } from 'node:worker_threads';
+    const file = ${JSON.stringify(`${folder}/`)} + (isMainThread ? 0 : workerData?.index);
+    setInterval(() => { if (existsSync(file)) { rmSync(file); throw new Error('a fault of ours'); } }, 20).unref();`;
+  return { NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(code)}` };
+}
+
+t.test('an uncaught exception on the main thread drains the server, which exits with code 1', async (t) => {
+  const folder = t.testdir();
+  const server = await startMonolith({ args: SLOW, env: throwing(folder) });
+  const response = await begin(server, 100);
+  const exited = once(server.process, 'exit');
+  writeFileSync(join(folder, '0'), '');
+  t.ok(await notReady(server));
+  const text = await response.text();
+  t.match(text, /"finish_reason":"length"/);
+  t.ok(text.endsWith('data: [DONE]\n\n'));
+  t.same(await exited, [1, null]);
+  t.match(server.log(), /uncaught exception: draining, then exiting with code 1/);
+  t.match(server.log(), /a fault of ours/);
+});
+
+t.test('an HTTP worker with an uncaught exception finishes its requests and is replaced', async (t) => {
+  const folder = t.testdir();
+  const server = await startMonolith({ args: [...SLOW, '--http-threads', '2'], env: throwing(folder) });
+  t.teardown(() => server.stop());
+  const responses = await Promise.all([0, 1].map(() => begin(server, 40)));
+  writeFileSync(join(folder, '1'), '');
+  t.ok(await eventually(() => server.log().includes('this HTTP worker is drained and replaced')));
+  t.equal((await begin(server, 1)).status, 200, 'the other worker answers');
+  for (const response of responses) t.match(await response.text(), /"finish_reason":"length"/, 'running requests end well');
+  t.ok(await eventually(() => server.log().includes('the thread serves again')));
+  const asked = await Promise.all(Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })));
+  t.same(asked.map(({ status }) => status), Array(8).fill(200));
 });
 
 for (const threads of ['1', '2']) {
