@@ -213,7 +213,7 @@ export const settings = {
   },
 
   webhooks: {
-    public_only: setting(kind.flag, false, 'Send webhooks (alerts of budgets) to addresses of the public internet alone. Their addresses are chosen by admins of organizations: set this where these are strangers.'),
+    public_only: setting(kind.flag, true, 'Send webhooks (budget alerts) to public internet addresses only. Organization admins choose the URLs; false also allows addresses of your own network.'),
     timeout_ms: setting(kind.integer(100, 600_000), 10_000, 'Longest time one attempt may take.'),
     attempts: setting(kind.integer(1, 10), 4, 'Attempts at one webhook, with growing pauses between them.'),
   },

@@ -12,10 +12,12 @@ const TIMEOUT_MS = 2_000, TRIES = 2;
 const LOCAL = /(^|\.)localhost\.?$/i;
 const NONE: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA']);
 
+export const isLocalName = (host: string): boolean => LOCAL.test(host);
+
 /** None where there is no such name, or it has no address. Rejects where that cannot be told; when `signal` aborts, it is asked no more. `servers` is for tests. */
 export async function resolveHost(host: string, signal: AbortSignal, servers?: readonly string[]): Promise<Address[]> {
   signal.throwIfAborted();
-  if (LOCAL.test(host)) return [];
+  if (isLocalName(host)) return [];
   const resolver = new Resolver({ timeout: TIMEOUT_MS, tries: TRIES });
   if (servers !== undefined) resolver.setServers(servers);
   const stop = (): void => resolver.cancel();

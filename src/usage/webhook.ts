@@ -1,5 +1,5 @@
 // A signed message to an address that an organization named. Tried again a few times with growing pauses; redirects are
-// not followed, and the answer's body is not read. An operator may forbid addresses that are not the public internet's.
+// not followed, and the answer's body is not read. By default only addresses of the public internet are connected to.
 
 import { createHmac } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
@@ -8,7 +8,7 @@ import { isIP } from 'node:net';
 import type { LookupFunction } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isPublicAddress } from '../generation/images/public-address.js';
-import { resolveHost } from '../shared/resolve-host.js';
+import { isLocalName, resolveHost } from '../shared/resolve-host.js';
 import { VERSION } from '../version.js';
 
 export interface WebhookSettings {
@@ -16,6 +16,12 @@ export interface WebhookSettings {
   readonly public_only: boolean;
   readonly timeout_ms: number;
   readonly attempts: number;
+}
+
+/** Whether a URL names a host of this machine or of a private network, as far as that shows without resolving a name. */
+export function isInternal(url: string): boolean {
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, '');
+  return isIP(host) === 0 ? isLocalName(host) : !isPublicAddress(host);
 }
 
 const FIRST_PAUSE_MS = 1_000;

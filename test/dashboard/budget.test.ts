@@ -42,7 +42,7 @@ const put = async (client: DashboardClient, path: string, body: unknown): Promis
 };
 
 t.test('set by admins, seen by members, told of once a month and share', async (t) => {
-  const dashboard = await startDashboard();
+  const dashboard = await startDashboard({ webhooks: { public_only: false } });
   t.teardown(() => dashboard.close());
   const hook = await receiver([]);
   t.teardown(() => hook.close());
@@ -93,6 +93,20 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   await put(owner, path, { amount: 1 });
   await owner.delete(`/organizations/${id}`);
   t.ok(await eventually(() => dashboard.inside(async (inner) => [...inner.table('budgets').keys()].length === 0)), 'gone with the organization');
+});
+
+t.test('refuses a webhook URL within a private network by default', async (t) => {
+  const dashboard = await startDashboard();
+  t.teardown(() => dashboard.close());
+  const owner = dashboard.client();
+  const { organization: { id } } = await owner.signUp();
+  const path = `/organizations/${id}/budget`;
+  for (const host of ['127.0.0.1:9', 'localhost', 'a.localhost.', '[::1]', '[::ffff:10.0.0.1]', '2130706433', '0x7f.1', '10.1.2.3', '169.254.169.254', '192.168.0.1', '[fd00::1]']) {
+    const refused = await put(owner, path, { amount: 5, webhook_url: `http://${host}/hook` });
+    t.match(refused, { status: 422, body: { error: { code: 'invalid_value', param: 'webhook_url' } } }, host);
+  }
+  t.equal((await put(owner, path, { amount: 5, webhook_url: 'https://hooks.example.com/x' })).status, 200);
+  t.equal((await put(owner, path, { amount: 5, webhook_url: 'https://8.8.8.8/x' })).status, 200);
 });
 
 t.test('what is spent is summed up of few at once, as usage is', async (t) => {

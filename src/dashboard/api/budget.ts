@@ -1,12 +1,14 @@
 // …/budget: what an organization wants to spend in a month, what it has spent, and whom to tell.
 
 import { z } from 'zod';
+import { apiError } from '../../errors.js';
 import { hex } from '../../ids.js';
 import { hasRole } from '../../accounts/members.js';
 import { monthName, monthNumber } from '../../admission/month-use.js';
 import type { Route } from '../../http/exchange.js';
 import type { Budget } from '../../usage/budget-store.js';
 import { spentInMonth } from '../../usage/budget-watch.js';
+import { isInternal } from '../../usage/webhook.js';
 import type { BudgetObject, Role } from '../../wire/dashboard.js';
 import type { DashboardDeps } from './deps.js';
 import { readingUsage } from './usage.js';
@@ -20,7 +22,7 @@ const body = z.object({
   webhook_url: z.string().max(1_024).refine(isAddress, 'must be an address that begins with https:// or http://, without a password').nullable().default(null),
 });
 
-export function budgetRoutes({ guard, budgets, prices, usage }: Pick<DashboardDeps, 'guard' | 'budgets' | 'prices' | 'usage'>): Route[] {
+export function budgetRoutes({ config, guard, budgets, prices, usage }: Pick<DashboardDeps, 'config' | 'guard' | 'budgets' | 'prices' | 'usage'>): Route[] {
   const shown = async (organizationId: string, role: Role, budget: Budget | null): Promise<BudgetObject> => {
     const table = await prices.get();
     const now = Date.now();
@@ -39,6 +41,9 @@ export function budgetRoutes({ guard, budgets, prices, usage }: Pick<DashboardDe
     guard.member('admin', {
       method: 'PUT', path: PATH, body,
       serve: async ({ exchange, organization: { id }, role, actor, body: { amount, mail, webhook_url: webhookUrl } }) => {
+        if (webhookUrl !== null && config.webhooks.public_only && isInternal(webhookUrl)) {
+          throw apiError('invalid_value', '`webhook_url` must be an address of the public internet. The operator can allow others with `webhooks.public_only`.', 'webhook_url');
+        }
         const before = await budgets.get(id);
         // Another amount may be told of again in the same month; the secret stays.
         const budget: Budget | null = amount === null ? null

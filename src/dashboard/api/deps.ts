@@ -27,7 +27,7 @@ import type { Guard } from './guard.js';
 import type { Letters } from './letters.js';
 
 export interface DashboardDeps {
-  config: Pick<Config, 'accounts' | 'http' | 'oidc'>;
+  config: Pick<Config, 'accounts' | 'http' | 'oidc' | 'webhooks'>;
   guard: Guard;
   origin: DashboardOrigin;
   usage: UsageStore;
