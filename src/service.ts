@@ -325,7 +325,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
     ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
-    openApiRoute(),
+    openApiRoute({ maxN: config.limits.max_n }),
     chat,
     completionsRoute(generation),
     ...tokenRoutes({ ...generation, names: () => pool.list().map(({ model }) => model.id), info: (name) => tokenizerInfo(pool, name) }),

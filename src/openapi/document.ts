@@ -1,10 +1,11 @@
 // The OpenAPI description of everything public, made from the zod schemas that check requests and from those
-// of the answers (answers/), which the tests hold real answers against. Pure; made once per process.
+// of the answers (answers/), which the tests hold real answers against. Pure.
 import { z } from 'zod';
-import { chatRequestSchema } from '../protocol/chat-completions/schema.js';
+import { chatRequestSchema, messageContent, toolCall } from '../protocol/chat-completions/schema.js';
 import { completionRequestSchema } from '../protocol/completions/schema.js';
 import { countTokensSchema, messagesRequestSchema } from '../protocol/messages/schema.js';
-import { compactSchema, createSchema, inputTokensSchema } from '../protocol/responses/schema.js';
+import { given, integer } from '../protocol/fields.js';
+import { compactSchema, createSchema, inputSchema, inputTokensSchema } from '../protocol/responses/schema.js';
 import { detokenizeSchema, tokenizeSchema } from '../protocol/tokens/routes.js';
 import { VERSION } from '../version.js';
 import * as chat from './answers/chat.js';
@@ -16,15 +17,23 @@ import * as responses from './answers/responses.js';
 
 type Json = { readonly [name: string]: unknown };
 
+/** Bounds of requests that are settings. */
+export interface PublishedLimits { readonly maxN: number }
+
 /** Published component schemas by name. Requests as they are read, answers as they are sent. */
 const requests = {
   ChatCompletionRequest: chatRequestSchema,
+  ChatMessageContent: messageContent,
+  ChatToolCall: toolCall,
   CompletionRequest: completionRequestSchema,
-  TokenizeRequest: tokenizeSchema,
+  TokenizeRequest: tokenizeSchema.extend({ messages: chatRequestSchema.shape.messages.nullish() }).meta({
+    oneOf: [{ ...given('prompt', { type: 'string' }), not: given('messages', { type: 'array' }) }, { ...given('messages', { type: 'array' }), not: given('prompt', { type: 'string' }) }],
+  }),
   DetokenizeRequest: detokenizeSchema,
   MessageRequest: messagesRequestSchema,
   TokenCountRequest: countTokensSchema,
   ResponseRequest: createSchema,
+  ResponseInput: inputSchema,
   ResponseInputTokensRequest: inputTokensSchema,
   CompactRequest: compactSchema,
 } as const satisfies Record<string, z.ZodType>;
@@ -54,6 +63,12 @@ const answers = {
   ChatError: errors.chatError,
   MessagesError: errors.messagesError,
 } as const satisfies Record<string, z.ZodType>;
+
+/** The requests with the bounds that this server has. */
+function boundedRequests({ maxN }: PublishedLimits): Record<RequestName, z.ZodType> {
+  const choices = integer().min(1).max(maxN).nullish();
+  return { ...requests, ChatCompletionRequest: chatRequestSchema.extend({ n: choices }), CompletionRequest: completionRequestSchema.extend({ n: choices, best_of: choices }) };
+}
 
 type RequestName = keyof typeof requests;
 type AnswerName = keyof typeof answers;
@@ -143,7 +158,8 @@ function operationOf(operation: Operation): Json {
   };
 }
 
-function build(): Json {
+/** The whole document. Takes some milliseconds: make it once. */
+export function openApiDocument(limits: PublishedLimits): Json {
   const paths: Record<string, Record<string, Json>> = {};
   for (const operation of operations) (paths[operation.path] ??= {})[operation.method] = operationOf(operation);
   return {
@@ -156,17 +172,11 @@ function build(): Json {
         bearer: { type: 'http', scheme: 'bearer' },
         apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
       },
-      schemas: { ...componentsOf(requests, 'input'), ...componentsOf(answers, 'output') },
+      schemas: { ...componentsOf(boundedRequests(limits), 'input'), ...componentsOf(answers, 'output') },
     },
   };
 }
 
-let built: Json | undefined;
-
-/** The whole document. */
-export function openApiDocument(): Json {
-  return (built ??= build());
-}
 
 /** The published schema of an answer, for the tests. */
 export const publishedAnswers: Readonly<Record<AnswerName, z.ZodType>> = answers;

@@ -5,7 +5,15 @@ import type { GenerationRequest, JsonSchema, Sampling } from '../generation/type
 import { isRecord } from './extent.js';
 
 /** JSON has one number type: 1.0 is an integer, 1.5 is not. */
-export const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } });
+export const integer = () => z.number().refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } }).meta({ type: 'integer' });
+
+/** A part of the schema in /openapi.json that zod does not derive. */
+type PublishedSchema = Readonly<Record<string, unknown>>;
+
+/** For the published schema: an object that has this member, and not as null. `value` is the member's schema. */
+export const given = (name: string, value: PublishedSchema): PublishedSchema => ({ required: [name], properties: { [name]: value } });
+/** For the published schema: refers to a component of /openapi.json. */
+export const component = (name: string): PublishedSchema => ({ $ref: `#/components/schemas/${name}` });
 
 /** Whether a text has more characters than that: code points, as the vendors count, not UTF-16 units. */
 export function isLonger(text: string, max: number): boolean {
@@ -29,7 +37,8 @@ export const jsonObject = () => z.custom<JsonSchema>(
 ).meta({ type: 'object' });   // for the published description: a check of our own says nothing there
 
 /** The name a client gives an output schema. */
-export const schemaName = () => z.string().max(64).refine((name) => /^[A-Za-z0-9_-]+$/.test(name), { error: 'must be 1 to 64 letters, digits, _ or -' });
+export const schemaName = () => z.string().max(64).refine((name) => SCHEMA_NAME.test(name), { error: 'must be 1 to 64 letters, digits, _ or -' }).meta({ minLength: 1, pattern: SCHEMA_NAME.source });
+const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
 /** Ids that clients send in are taken as they are. */
 export const clientId = () => z.string().min(1).max(256);
@@ -40,6 +49,7 @@ const LARGEST_SEED = 2 ** 63 - 1_024;
 /** Below it the engine would divide by next to nothing. */
 const MIN_REPETITION_PENALTY = 0.01;
 export const MAX_LOGIT_BIAS = 1_024;
+const TOKEN_ID = /^(0|[1-9]\d{0,8})$/;
 
 /** Sampling fields as every format spells them. */
 export const samplingFields = {
@@ -51,7 +61,7 @@ export const samplingFields = {
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   seed: integer().min(-SEED_MAX).max(SEED_MAX).nullish(),
-  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).nullish(),
+  logit_bias: z.record(z.string(), z.number().min(-100).max(100)).meta({ maxProperties: MAX_LOGIT_BIAS, propertyNames: { pattern: TOKEN_ID.source } }).nullish(),
 };
 
 export const MAX_STOP_TOKENS = 128;
@@ -104,7 +114,7 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
   const entries = Object.entries(bias);
   if (entries.length > MAX_LOGIT_BIAS) throw apiError('too_many_entries', `logit_bias may have at most ${MAX_LOGIT_BIAS} entries.`, 'logit_bias');
   return entries.map(([key, value]) => {
-    const token = /^(0|[1-9]\d{0,8})$/.test(key) ? Number(key) : -1;
+    const token = TOKEN_ID.test(key) ? Number(key) : -1;
     if (token < 0) throw apiError('invalid_value', 'logit_bias keys must be decimal token ids.', 'logit_bias');
     return { token, bias: value };
   });
@@ -114,6 +124,8 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
 export const stopString = () => z.string().min(1).max(256);
 export const MAX_STOP_STRINGS = 16;
 
+export const MAX_METADATA = 16;
+const MAX_METADATA_KEY = 64;
 const MAX_METADATA_VALUE = 512;
 
 /** Texts by name. Taken as it is: a record of zod's is a copy, and loses a key named `__proto__`. */
@@ -126,10 +138,7 @@ export const metadataField = z.custom<Record<string, string>>(() => true).superR
     if (typeof value !== 'string') context.addIssue({ code: 'invalid_type', expected: 'string', path: [key], input: value });
     else if (isLonger(value, MAX_METADATA_VALUE)) context.addIssue({ code: 'too_big', origin: 'string', maximum: MAX_METADATA_VALUE, inclusive: true, path: [key], input: value });
   }
-}).meta({ type: 'object', additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE } }).nullish();
-
-export const MAX_METADATA = 16;
-const MAX_METADATA_KEY = 64;
+}).meta({ type: 'object', additionalProperties: { type: 'string', maxLength: MAX_METADATA_VALUE }, maxProperties: MAX_METADATA, propertyNames: { maxLength: MAX_METADATA_KEY } }).nullish();
 
 /** At most 16 pairs, keys of at most 64 characters (422). */
 export function checkMetadata(metadata: Readonly<Record<string, string>> | null | undefined): Record<string, string> | null {

@@ -3,7 +3,7 @@
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
 import { MAX_CHOICE_CHARACTERS, MAX_CHOICES, MAX_GRAMMAR_CHARACTERS, MAX_PATTERN_CHARACTERS } from '../../generation/output-format.js';
-import { bounded, clientId, evaluationFields, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import { bounded, clientId, component, evaluationFields, given, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
@@ -19,9 +19,10 @@ const part = z.discriminatedUnion('type', [
   z.object({ type: z.literal('input_audio') }),
   z.object({ type: z.literal('file') }),
 ]);
-const content = z.union([text, z.array(part).min(1)]);
+export const messageContent = z.union([text, z.array(part).min(1)]);
+const content = messageContent;
 
-const toolCall = z.discriminatedUnion('type', [
+export const toolCall = z.discriminatedUnion('type', [
   z.object({
     type: z.literal('function'),
     id: clientId(),
@@ -47,13 +48,15 @@ export const messageSchema = z.discriminatedUnion('role', [
       code: 'custom', path: ['content'], message: 'must be given unless refusal or tool_calls is',
       params: { api: 'missing_required_parameter' satisfies ErrorCode },
     });
+  }).meta({
+    anyOf: [given('content', component('ChatMessageContent')), given('refusal', { type: 'string' }), given('tool_calls', { type: 'array', minItems: 1, items: component('ChatToolCall') })],
   }),
   z.object({ role: z.literal('tool'), content, tool_call_id: clientId() }),
   z.object({ role: z.literal('function') }),
 ]);
 
 // A type other than "function" is no fault of shape: it is refused by name with the content.
-const otherType = text.refine((type) => type !== 'function', { abort: true });   // abort: else a union takes it for the meant branch
+const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } });   // abort: else a union takes it for the meant branch
 const tool = z.union([
   z.object({
     type: z.literal('function'),

@@ -2,11 +2,14 @@
 // fields are dropped; null means absent for every optional field. What is known but not offered passes here
 // and is refused by parse.ts: that comes after the model has been found.
 import { z } from 'zod';
-import { bounded, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
+import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 import { list } from '../list.js';
 
 const text = z.string();
+
+/** Of `thinking.budget_tokens`; thinking.ts refuses less. */
+export const MIN_THINKING_BUDGET = 1_024;
 
 const textBlock = z.object({ type: z.literal('text'), text });
 const imageBlock = z.object({
@@ -52,7 +55,8 @@ const toolUseBlock = z.object({ type: z.literal('tool_use'), id: text, name: tex
 const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: text, signature: text.nullish() });
 const redactedThinkingBlock = z.object({ type: z.literal('redacted_thinking'), data: text.nullish() });
 
-const content = <T extends z.ZodType>(block: T) => z.union([text, list(block, { atLeastOne: true })]);
+/** parse.ts refuses an empty text as missing. */
+const content = <T extends z.ZodType>(block: T) => z.union([z.string().meta({ minLength: 1 }), list(block, { atLeastOne: true })]);
 
 export const messageSchema = z.discriminatedUnion('role', [
   z.object({
@@ -70,10 +74,10 @@ const customTool = z.object({
   type: z.literal('custom').nullish(),
   name: text,
   description: text.nullish(),
-  input_schema: jsonObject(),
+  input_schema: jsonObject().meta(given('type', { const: 'object' })),
   strict: z.boolean().nullish(),
 });
-const vendorTool = z.object({ type: text.refine((type) => type !== 'custom') });
+const vendorTool = z.object({ type: text.refine((type) => type !== 'custom').meta({ not: { const: 'custom' } }) });
 
 const oneCall = { disable_parallel_tool_use: z.boolean().nullish() };
 const display = z.enum(['summarized', 'omitted']).nullish();
@@ -99,7 +103,7 @@ export const messagesRequestSchema = z.object({
     z.object({ type: z.literal('none') }),
   ]).nullish(),
   thinking: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('enabled'), budget_tokens: integer(), display }),
+    z.object({ type: z.literal('enabled'), budget_tokens: integer().meta({ minimum: MIN_THINKING_BUDGET }), display }),
     z.object({ type: z.literal('adaptive'), display }),
     z.object({ type: z.enum(['disabled', 'between_tools']) }),
   ]).nullish(),

@@ -4,7 +4,7 @@ import { apiError } from '../../errors.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../sealing/sealer.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
-import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
+import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock, type WireMessage } from './schema.js';
 
 /** Who verifies returned blocks, for whom, and what happens to blocks that do not verify. */
 export interface ThinkingPolicy {
@@ -53,8 +53,6 @@ export interface ThinkingSettings {
   visible: boolean;
 }
 
-const MIN_BUDGET = 1_024;
-
 /** `maxTokens` null: the budget is not compared with a cap. Throws ApiError 422 `value_out_of_range`. */
 export function thinkingSettings({ thinking, output_config: output }: MessagesRequest, maxTokens: number | null): ThinkingSettings {
   switch (thinking?.type) {
@@ -63,7 +61,7 @@ export function thinkingSettings({ thinking, output_config: output }: MessagesRe
       const refuse = (rule: string): never => {
         throw apiError('value_out_of_range', `thinking.budget_tokens must be ${rule}.`, 'thinking.budget_tokens');
       };
-      if (budget < MIN_BUDGET) refuse(`at least ${MIN_BUDGET}`);
+      if (budget < MIN_THINKING_BUDGET) refuse(`at least ${MIN_THINKING_BUDGET}`);
       if (maxTokens !== null && budget >= maxTokens) refuse('less than max_tokens');
       return { effort: 'enabled', reasoningBudget: budget, visible: thinking.display !== 'omitted' };
     }

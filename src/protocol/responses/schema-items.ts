@@ -2,7 +2,7 @@
 // absent for every optional field. What is known but not served passes here and is refused by content (422).
 import { z } from 'zod';
 import type { ErrorCode } from '../../errors.js';
-import { BROKEN_TEXT, clientId, isWhole, jsonObject } from '../fields.js';
+import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
 import { list } from '../list.js';
 import { MAX_TOOLS } from '../tools.js';
 
@@ -22,7 +22,7 @@ const imagePart = z.object({
 }).superRefine((part, context) => {
   if (part.image_url != null || part.file_id != null) return;
   context.addIssue({ code: 'custom', path: ['image_url'], message: 'must be given', params: { api: 'missing_required_parameter' satisfies ErrorCode } });
-});
+}).meta({ anyOf: [given('image_url', { type: 'string' }), given('file_id', { type: 'string' })] });
 
 /** Every kind of part; which role may have which is content. */
 export const partSchema = z.discriminatedUnion('type', [
@@ -67,7 +67,7 @@ const functionTool = z.object({
 });
 
 /** Hosted tools and whatever else clients put into the list: left out, whatever they hold. Aborts, or a union would take it for the meant branch. */
-const otherTool = z.object({ type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }) });
+const otherTool = z.object({ type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }) });
 
 export const toolSchema = z.union([
   z.discriminatedUnion('type', [

@@ -1,7 +1,7 @@
 // The shape of a create request, field by field as the contract lists them (section 1). Unknown fields are
 // dropped; null means absent for every optional field. input_tokens and compact take parts of it.
 import { z } from 'zod';
-import { bounded, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
+import { bounded, component, given, integer, jsonObject, metadataField, MAX_STOP_STRINGS, samplingFields, schemaName, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 import { itemSchema, toolSchema } from './schema-items.js';
 
@@ -14,8 +14,13 @@ export const MAX_ITEMS = 32_768;
 const functionName = z.object({ type: z.literal('function'), name: text, namespace: text.nullish() });
 
 /** Tool types that are tolerated in `tools` and left out: a choice of one is a choice of a tool that is not there. */
-const HOSTED_TOOL = /^(custom|web_search.*|file_search|code_interpreter|image_generation|computer.*|mcp|local_shell|shell|apply_patch|tool_search|programmatic_tool_calling)$/;
-const hostedChoice = z.object({ type: text.refine((type) => HOSTED_TOOL.test(type), { abort: true }) });
+const HOSTED_TOOLS = ['custom', 'file_search', 'code_interpreter', 'image_generation', 'mcp', 'local_shell', 'shell', 'apply_patch', 'tool_search', 'programmatic_tool_calling'];
+/** These carry a date or a version at their end. */
+const HOSTED_FAMILIES = [/^web_search/, /^computer/];
+const isHosted = (type: string): boolean => HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
+const hostedChoice = z.object({
+  type: text.refine(isHosted, { abort: true }).meta({ anyOf: [{ enum: HOSTED_TOOLS }, ...HOSTED_FAMILIES.map(({ source: pattern }) => ({ pattern }))] }),
+});
 
 const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
@@ -48,9 +53,16 @@ const include = z.enum([
   'computer_call_output.output.image_url', 'code_interpreter_call.outputs',
 ]);
 
-export const createSchema = z.object({
+export const inputSchema = z.union([text, z.array(itemSchema).max(MAX_ITEMS)]);
+
+// For the published schema; parse.ts refuses a body without them.
+const hasInput = given('input', { allOf: [component('ResponseInput')], minItems: 1 });
+const hasPrevious = given('previous_response_id', { type: 'string' });
+const hasModel = given('model', { type: 'string' });
+
+const createFields = z.object({
   model: text.nullish(),
-  input: z.union([text, z.array(itemSchema).max(MAX_ITEMS)]).nullish(),
+  input: inputSchema.nullish(),
   instructions: text.nullish(),
   previous_response_id: text.nullish(),
   store: z.boolean().nullish(),
@@ -95,26 +107,33 @@ export const createSchema = z.object({
   moderation: z.unknown().optional(),
 });
 
+export const createSchema = createFields.meta({
+  allOf: [
+    { anyOf: [hasInput, hasPrevious, given('generate', { const: false }), given('prompt_cache_options', { type: 'object', ...given('prewarm', { const: true }) })] },
+    { anyOf: [hasModel, hasPrevious] },
+  ],
+});
+
 /** The same without a look into the items: those are validated one by one, so that the first fault ends it. */
-export const createEnvelopeSchema = createSchema.extend({ input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish() });
+export const createEnvelopeSchema = createFields.extend({ input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish() });
 
 export type CreateEnvelope = z.infer<typeof createEnvelopeSchema>;
 
 /** The same as a message on the WebSocket. */
-export const socketCreateSchema = createSchema.extend({
+export const socketCreateSchema = createFields.extend({
   type: z.literal('response.create'),
   stream_id: text.regex(/^[A-Za-z0-9_.-]{1,256}$/, 'must be 1 to 256 letters, digits, _, . or -').nullish(),
 });
 
-export const inputTokensSchema = createSchema.pick({
+export const inputTokensSchema = createFields.pick({
   model: true, input: true, previous_response_id: true, instructions: true, tools: true, tool_choice: true, text: true, reasoning: true,
-  parallel_tool_calls: true, truncation: true,
-});
+  parallel_tool_calls: true, truncation: true, max_output_tokens: true,
+}).meta({ allOf: [{ anyOf: [hasInput, hasPrevious] }, { anyOf: [hasModel, hasPrevious] }] });
 
-export const compactSchema = createSchema.pick({
+export const compactSchema = createFields.pick({
   input: true, previous_response_id: true, instructions: true,
   prompt_cache_key: true, prompt_cache_retention: true, prompt_cache_options: true, service_tier: true,
-}).extend({ model: text });
+}).extend({ model: text }).meta({ anyOf: [hasInput, hasPrevious] });
 
 /** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(socketCreateSchema.shape));

@@ -1,0 +1,85 @@
+// What /openapi.json allows, the server reads: bodies made at random from the published schemas are never refused as malformed
+// (400), except for what JSON Schema cannot express.
+
+import t from 'tap';
+import { ApiError, type ErrorCode } from '../../src/errors.js';
+import type { ServedModel } from '../../src/generation/served-models.js';
+import { openApiDocument } from '../../src/openapi/document.js';
+import { parseChat } from '../../src/protocol/chat-completions/parse.js';
+import { parseCompletion } from '../../src/protocol/completions/parse.js';
+import { parseMessages } from '../../src/protocol/messages/parse.js';
+import { parseCreate } from '../../src/protocol/responses/parse.js';
+import { detokenizeSchema, tokenizeSchema } from '../../src/protocol/tokens/routes.js';
+import { validated } from '../../src/protocol/validation.js';
+import { KeyRing } from '../../src/sealing/key-ring.js';
+import { KeySealer } from '../../src/sealing/key-sealer.js';
+import { randomBody, randomOf, type JsonSchema } from '../support/random-body.js';
+
+const BODIES = 2_000;
+const limits = { maxN: 8 };
+const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['m']);
+const model: ServedModel = {
+  name: 'm', asked: 'm', lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
+  sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 }, awake: () => Promise.resolve(), ready: () => { throw new Error('not needed'); },
+};
+const messages = (body: unknown, purpose: 'generate' | 'count'): unknown => parseMessages(body, { sealer, organizationId: 'org_a', foreignThinking: 'reject' }, purpose).content();
+const responses = (body: unknown, looksAtModel = false): unknown => parseCreate(body, { organizationId: 'org_a', sealer }, { looksAtModel }).content({ model, chain: [] });
+
+const ENDPOINTS: Record<string, (body: object) => unknown> = {
+  ChatCompletionRequest: (body) => parseChat(body).content(limits),
+  CompletionRequest: (body) => parseCompletion(body).content(limits),
+  MessageRequest: (body) => messages(body, 'generate'),
+  TokenCountRequest: (body) => messages(body, 'count'),
+  ResponseRequest: (body) => responses(body),
+  ResponseInputTokensRequest: (body) => responses(body),
+  CompactRequest: (body) => responses(body, true),
+  TokenizeRequest: (body) => {
+    const { messages: conversation } = validated(tokenizeSchema, body);
+    return conversation == null ? null : parseChat({ ...body, model: 'm' }).content(limits);
+  },
+  DetokenizeRequest: (body) => validated(detokenizeSchema, body),
+};
+
+/** What JSON Schema cannot say. */
+const BEYOND_SCHEMA: readonly [code: ErrorCode, param: RegExp, why: string][] = [
+  ['invalid_encrypted_content', /^input\[\d+\]$/, 'only this service can make the value'],
+  ['invalid_thinking_signature', /^messages\[\d+\]\.content\[\d+\]$/, 'only this service can make the value'],
+  ['missing_required_parameter', /^messages(\[\d+\]\.content)?$/, 'a list of empty text blocks holds nothing'],
+  ['missing_required_parameter', /^input$/, 'items may hold nothing that the model could answer'],
+];
+
+const document = openApiDocument(limits) as { components: { schemas: Record<string, JsonSchema> } };
+
+t.test('every request that the document names is tried', async (t) => {
+  t.same(Object.keys(document.components.schemas).filter((name) => name.endsWith('Request')).sort(), Object.keys(ENDPOINTS).sort());
+});
+
+for (const [name, read] of Object.entries(ENDPOINTS)) {
+  t.test(`${BODIES} bodies of ${name}: none is malformed`, async (t) => {
+    const schema = document.components.schemas[name] as JsonSchema;
+    const faults: string[] = [];
+    let taken = 0;
+    for (let seed = 0; seed < BODIES && faults.length < 5; seed++) {
+      const body = randomBody(schema, { document, random: randomOf(seed), optional: [5, 20, 60][seed % 3] as number }) as object;
+      try {
+        read(body);
+        taken++;
+      } catch (error) {
+        if (!(error instanceof ApiError)) throw error;
+        if (error.status !== 400 || BEYOND_SCHEMA.some(([code, param]) => code === error.code && param.test(error.param ?? ''))) continue;
+        faults.push(`${error.code} ${error.param}: ${error.message} ${JSON.stringify(body).slice(0, 300)}`);
+      }
+    }
+    t.same(faults, []);
+    t.ok(taken > BODIES / 50, `${taken} are served`);
+  });
+}
+
+t.test('bounds that are settings are published as they are set', async (t) => {
+  const { schemas } = (openApiDocument({ maxN: 3 }) as typeof document).components;
+  const n = (name: string, field: string): unknown => (schemas[name]?.['properties'] as Record<string, unknown>)[field];
+  for (const [name, field] of [['ChatCompletionRequest', 'n'], ['CompletionRequest', 'n'], ['CompletionRequest', 'best_of']] as const) {
+    t.match(JSON.stringify(n(name, field)), /"type":"integer"/, `${name}.${field}`);
+    t.match(JSON.stringify(n(name, field)), /"maximum":3/, `${name}.${field}`);
+  }
+});
