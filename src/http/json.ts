@@ -2,6 +2,7 @@
 // of at most 512, a bounded number of values, finite numbers, an object at the top. Pure.
 
 import { apiError } from '../errors.js';
+import { keepLiterals } from '../shared/exact-json.js';
 import { jsonExcess } from './json-extent.js';
 import type { JsonExcess, JsonLimits } from './json-extent.js';
 
@@ -57,6 +58,7 @@ export function jsonObject(text: string, what = BODY): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw apiError('invalid_body', `The ${what} must be a JSON object, not ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`);
   }
+  keepLiterals(text, value);
   return value;
 }
 

@@ -11,6 +11,7 @@ import { newRequestId } from '../ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
+import { stringifyExact } from '../shared/exact-json.js';
 import { LARGE_ANSWER_BYTES, type AnswerBudget, type HeldAnswer } from './answer-budget.js';
 import { SseStream } from './event-stream.js';
 import type { EventStream, Exchange, KeptAnswer, StreamEvent } from './exchange.js';
@@ -212,7 +213,7 @@ export class UwsExchange implements Exchange {
     if (this.path.startsWith('/v1/') && this.shape === 'chat') {   // the messages format has no such header
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
-    this.whole(status, JSON_TYPE, body instanceof JsonText ? (body.isShort ? body.toString() : body.pieces()) : this.account.measured(() => JSON.stringify(body)), null);
+    this.whole(status, JSON_TYPE, body instanceof JsonText ? (body.isShort ? body.toString() : body.pieces()) : this.account.measured(() => stringifyExact(body)), null);
   }
 
   jsonInTurn(bytes: number, status: number, body: unknown): void {

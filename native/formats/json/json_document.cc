@@ -254,11 +254,55 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
   }
 }
 
+namespace {
+
+// A JSON number as its significant digits and the power of ten of the last one, so that equal numbers compare equal however
+// they are written and however long they are. Exponents beyond int64 saturate.
+struct Significant {
+  bool negative = false;
+  std::string digits;
+  int64_t power = 0;
+
+  bool operator==(const Significant&) const = default;
+
+  static Significant of(std::string_view json) {
+    Significant out;
+    if (json.starts_with('-')) {
+      out.negative = true;
+      json.remove_prefix(1);
+    }
+    const size_t e = json.find_first_of("eE");
+    if (e != std::string_view::npos) {
+      std::string_view written = json.substr(e + 1);
+      const bool down = written.starts_with('-');
+      if (down || written.starts_with('+')) written.remove_prefix(1);
+      for (const char c : written) out.power = std::min<int64_t>(out.power * 10 + (c - '0'), kMostPower);
+      if (down) out.power = -out.power;
+      json = json.substr(0, e);
+    }
+    const size_t point = json.find('.');
+    if (point != std::string_view::npos) out.power -= static_cast<int64_t>(json.size() - point - 1);
+    for (const char c : json)
+      if (c != '.' && !(c == '0' && out.digits.empty())) out.digits += c;
+    while (out.digits.ends_with('0')) {
+      out.digits.pop_back();
+      ++out.power;
+    }
+    if (out.digits.empty()) return {};   // 0 and -0 alike
+    return out;
+  }
+
+ private:
+  static constexpr int64_t kMostPower = 1'000'000'000'000'000;
+};
+
+}  // namespace
+
 bool JsonDocument::equal(JsonId a, JsonId b) const {
   if (a == b) return true;
   if (kind(a) != kind(b)) return false;
   switch (kind(a)) {
-    case Kind::kNumber: return text(a) == text(b) || number(a) == number(b);
+    case Kind::kNumber: return text(a) == text(b) || Significant::of(text(a)) == Significant::of(text(b));
     case Kind::kString: return text(a) == text(b);
     case Kind::kArray: {
       const auto x = items(a), y = items(b);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/grammar/number_ranges.h"
+
 namespace monolith::grammar {
 
 ShapeId SchemaCompiler::shape_of(Conjunction schemas) {
@@ -129,7 +131,8 @@ uint32_t SchemaCompiler::type_of_value(JsonId value) const {
     case Kind::kFalse:
     case Kind::kTrue: return kBoolean;
     case Kind::kNumber: {
-      const double number = doc_.number(value);
+      if (const auto decimal = Decimal::parse(doc_.text(value))) return decimal->is_whole() ? kInteger : kFraction;
+      const double number = doc_.number(value);   // more digits than a Decimal has
       return number == std::floor(number) ? kInteger : kFraction;
     }
     case Kind::kString: return kString;

@@ -1,5 +1,6 @@
 // Telling a model what form its answer must have. Decoding is constrained to the form, but a model that does
 // not know it is led through it word by word: it says what it would not, and closes what it meant to go on with. Pure.
+import { stringifyExact } from '../../shared/exact-json.js';
 import type { OutputFormat } from '../types.js';
 
 /** Null where any text will do. */
@@ -9,7 +10,7 @@ export function formatInstruction(format: OutputFormat): string | null {
     case 'json_object': return 'Answer with one JSON object and nothing else: no explanation, no code fence.';
     case 'json_schema':
       return 'Answer with one JSON value that is valid under the following JSON Schema, and nothing else: no explanation, no code fence.\n' +
-        JSON.stringify(format.schema);
+        stringifyExact(format.schema);
     case 'regex': return `Answer with text that this regular expression matches as a whole, and nothing else:\n${format.pattern}`;
     case 'grammar': return `Answer with text of this grammar (GBNF), beginning at its rule root, and nothing else:\n${format.grammar}`;
     case 'choice': return `Answer with one of these texts, word for word and without quotation marks, and nothing else:\n${JSON.stringify(format.choices)}`;

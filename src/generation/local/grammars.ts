@@ -4,6 +4,7 @@
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../errors.js';
+import { stringifyExact, withMembers } from '../../shared/exact-json.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots, type Claimant } from '../fair-slots.js';
 import { schemaCharacters } from '../output-format.js';
@@ -91,7 +92,7 @@ async function compileFormat(engine: Compile, format: BoundFormat, { whiteSpace 
 
 function compileTool(engine: Compile, { parameters, strict, path }: ToolDefinition, syntax: ToolSyntax, { callWhiteSpace }: GrammarSettings, leftOut: string[]): Promise<NativeGrammar> {
   // Whatever else the schema allows: a call's arguments are an object.
-  const schema = parameters === null ? NO_PARAMETERS : { ...parameters, type: 'object' };
+  const schema = parameters === null ? NO_PARAMETERS : withMembers(parameters, { type: 'object' });
   const { tail, lead, spelling } = syntax;
   const options = {
     ...COMMON, strict, whiteSpace: nativeSpace(callWhiteSpace, 'flexible'), suffix: tail,
@@ -105,7 +106,7 @@ const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;
 const nativeSpace = <T extends GrammarOptions['whiteSpace']>(setting: 'compact' | 'flexible', spaced: T): 'none' | T => (setting === 'compact' ? 'none' : spaced);
 
 async function schemaGrammar(engine: Compile, options: Omit<GrammarOptions, 'kind'>, schema: JsonSchema, path: string, leftOut: string[]): Promise<NativeGrammar> {
-  const { grammar, problems } = await engine.compileGrammar({ ...options, kind: 'json_schema', schema: JSON.stringify(schema) });
+  const { grammar, problems } = await engine.compileGrammar({ ...options, kind: 'json_schema', schema: stringifyExact(schema) });
   const last = problems.at(-1);
   if (grammar === null) throw refusal(schema, path, last);
   for (const problem of problems) leftOut.push(pathOf(schema, path, problem));

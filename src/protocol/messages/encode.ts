@@ -3,6 +3,7 @@
 // down what it says, so a stream joined is the whole answer.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../ids.js';
+import { parseExact } from '../../shared/exact-json.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { Usage } from '../usage.js';
 import { completePart } from './partial-json.js';
@@ -140,11 +141,11 @@ const wireText = (text: string): object => ({ type: 'text', text });
 const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
 const wireCall = (id: string, name: string, input: object): object => ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } });
 
-/** JavaScript reads the arguments here: integers beyond 2^53 lose digits, which a stream's pieces do not. */
+/** The arguments as the object that the format has for them. Numbers keep their digits. */
 function inputOf(text: string): object {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseExact(text);
   } catch {
     value = null;      // cut by the cap: what is complete of it counts
   }

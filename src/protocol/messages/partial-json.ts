@@ -1,4 +1,5 @@
 // What a beginning of a JSON object says for certain: arguments that were cut by the output cap. Pure.
+import { parseExact } from '../../shared/exact-json.js';
 
 /** A string, number or literal, complete in itself; what follows decides whether a number has ended. */
 const SCALAR = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*(?=[\s,\]}])|true|false|null/y;
@@ -50,7 +51,7 @@ export function completePart(text: string): Record<string, unknown> {
     if (!isKey) keep();
   }
   try {
-    const value: unknown = JSON.parse(text.slice(0, end) + closers);
+    const value = parseExact(text.slice(0, end) + closers);
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? value as Record<string, unknown> : {};
   } catch {
     return {};

@@ -2,6 +2,7 @@
 // thinking of the running tool loop goes back to the model. Pure.
 import { apiError } from '../../errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
+import { stringifyExact } from '../../shared/exact-json.js';
 import { ToolTurns } from '../tool-turns.js';
 import { BLANK_LINE, refuseContent, toContent, toolResultContent, type Placed, type ReadableBlock, type ToolResultBlock } from './content.js';
 import type { MessagesRequest, WireBlock, WireMessage } from './schema.js';
@@ -99,7 +100,7 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
       case 'tool_use': {
         const id = named(block.id, `${at}.id`, MAX_ID);
         calls.call(id, at);
-        toolCalls.push({ id, name: named(block.name, `${at}.name`, MAX_NAME), arguments: JSON.stringify(block.input) });
+        toolCalls.push({ id, name: named(block.name, `${at}.name`, MAX_NAME), arguments: stringifyExact(block.input) });
         break;
       }
       case 'thinking':

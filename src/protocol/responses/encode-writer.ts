@@ -1,4 +1,5 @@
 // Numbers and serializes the events of one response. Without a taker nothing is serialized at all.
+import { stringifyExact } from '../../shared/exact-json.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 
 /** One event as it is sent: `data` is its JSON, `type` also the name of the server-sent event. */
@@ -15,7 +16,7 @@ export class EventWriter {
 
   /** An event with these fields beside type and sequence_number. */
   write(type: string, fields: object): void {
-    if (this.take !== null) this.writeRaw(type, JSON.stringify(fields).slice(1));
+    if (this.take !== null) this.writeRaw(type, stringifyExact(fields).slice(1));
   }
 
   /** The same with the fields serialized already: `"a":1,"b":2}`. The hot path of deltas. */

@@ -1,6 +1,7 @@
 // A request's tools in the shape templates expect, all client text shielded. The same tools come with every
 // request of a conversation: what they become is remembered. Event-loop thread only.
 import { apiError } from '../../../errors.js';
+import { stringifyExact } from '../../../shared/exact-json.js';
 import type { TemplateTool } from '../template-context.js';
 import type { Shield } from '../shield.js';
 import type { ToolDefinition } from '../../types.js';
@@ -19,7 +20,7 @@ export class TemplateTools {
     tools.forEach(({ parameters }, index) => {
       if (!isShallow(parameters, MAX_DEPTH)) throw apiError('invalid_json_schema', `tools[${index}]: the schema is nested deeper than ${MAX_DEPTH} levels.`, `tools[${index}]`);
     });
-    return JSON.stringify(tools.map(({ name, description, parameters }) => [name, description, parameters]));
+    return stringifyExact(tools.map(({ name, description, parameters }) => [name, description, parameters]));
   }
 
   /** `text`: what textOf() made of them. */

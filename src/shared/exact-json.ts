@@ -1,0 +1,153 @@
+// JSON whose numbers keep their digits. JavaScript reads 9223372036854775807 as 9223372036854775808 and writes it as
+// 9223372036854776000; a schema or a tool call that passes through it would change. parseExact() remembers how such numbers
+// were written, next to the parsed value, and stringifyExact() writes them that way again.
+
+/** Number literals by member name or index, for containers that hold a number whose value JavaScript cannot write back. */
+const literals = new WeakMap<object, Map<string, string>>();
+/** Whether this thread has read such a number yet. Until then, nothing is looked for. */
+let anyRead = false;
+
+/** 16 digits in a row, a decimal point included: shorter numbers are exact. May match within strings. */
+const LONG_NUMBER = /\d[\d.]{15}/;
+
+/** As JSON.parse. Throws SyntaxError. */
+export function parseExact(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  keepLiterals(text, value);
+  return value;
+}
+
+/** Remembers the digits of `value`, which JSON.parse has read from `text`. */
+export function keepLiterals(text: string, value: unknown): void {
+  if (LONG_NUMBER.test(text) && typeof value === 'object' && value !== null) new LiteralReader(text).read(value);
+}
+
+/** As JSON.stringify without a replacer, for values that came from JSON. Recursive: bound the depth first. */
+export function stringifyExact(value: unknown): string {
+  return anyRead && holdsLiterals(value) ? write(value) : JSON.stringify(value);
+}
+
+/** A copy of `source` with `changes` that keeps the digits of both. */
+export function withMembers<T extends object, U extends object>(source: T, changes: U): T & U {
+  const copy = { ...source, ...changes };
+  const kept = new Map([...literals.get(source) ?? [], ...literals.get(changes) ?? []]);
+  if (kept.size > 0) literals.set(copy, kept);
+  return copy;
+}
+
+/** The digits of a member as they were read; undefined if JavaScript writes the number correctly, or if it was replaced since. */
+export function literalOf(container: object, key: string): string | undefined {
+  const literal = literals.get(container)?.get(key);
+  return literal !== undefined && Number(literal) === (container as Record<string, unknown>)[key] ? literal : undefined;
+}
+
+function holdsLiterals(root: unknown): boolean {
+  const open: unknown[] = [root];
+  while (open.length > 0) {
+    const value = open.pop();
+    if (typeof value !== 'object' || value === null) continue;
+    if (literals.has(value)) return true;
+    for (const inner of Array.isArray(value) ? value as unknown[] : Object.values(value)) if (typeof inner === 'object') open.push(inner);
+  }
+  return false;
+}
+
+function write(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if ('toJSON' in value) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map((item, index) => literalOf(value, String(index)) ?? write(item)).join(',')}]`;
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${literalOf(value, name) ?? write(member)}`).join(',')}}`;
+}
+
+const QUOTE = 0x22, BACKSLASH = 0x5c, COMMA = 0x2c, MINUS = 0x2d, ZERO = 0x30, NINE = 0x39, COLON = 0x3a;
+const OPEN_BRACKET = 0x5b, CLOSE_BRACKET = 0x5d, OPEN_BRACE = 0x7b, CLOSE_BRACE = 0x7d;
+const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+
+/** A container being read: null where a later member of the same name has replaced it. */
+interface Level { container: object | null; isArray: boolean; key: string; index: number }
+
+/** Walks through a valid JSON text along with what was parsed from it. */
+class LiteralReader {
+  readonly #levels: Level[] = [];
+
+  constructor(private readonly text: string) {}
+
+  read(root: object): void {
+    const { text } = this;
+    const levels = this.#levels;
+    let name = '';                 // the last string, which a colon makes a member's name
+    for (let at = 0; at < text.length; at++) {
+      const code = text.charCodeAt(at);
+      const top = levels.at(-1);
+      switch (code) {
+        case QUOTE: {
+          const end = endOfString(text, at + 1);
+          if (top?.isArray === false) name = text.slice(at, end + 1);
+          at = end;
+          break;
+        }
+        case COLON:
+          if (top !== undefined) top.key = JSON.parse(name) as string;
+          break;
+        case COMMA:
+          if (top?.isArray === true) top.key = String(++top.index);
+          break;
+        case OPEN_BRACE: case OPEN_BRACKET: {
+          const isArray = code === OPEN_BRACKET;
+          const value = top === undefined ? root : valueIn(top);
+          const matches = typeof value === 'object' && value !== null && Array.isArray(value) === isArray;
+          levels.push({ container: matches ? value : null, isArray, key: isArray ? '0' : '', index: 0 });
+          break;
+        }
+        case CLOSE_BRACE: case CLOSE_BRACKET:
+          levels.pop();
+          break;
+        default:
+          if (code === MINUS || (code >= ZERO && code <= NINE)) {
+            NUMBER.lastIndex = at;
+            const literal = NUMBER.exec(text)?.[0] ?? '';
+            if (literal.length > 15 && top !== undefined) keep(top, literal);
+            at += Math.max(0, literal.length - 1);
+          }
+      }
+    }
+  }
+}
+
+function valueIn({ container, key }: Level): unknown {
+  return container !== null && Object.hasOwn(container, key) ? (container as Record<string, unknown>)[key] : undefined;
+}
+
+function keep(level: Level, literal: string): void {
+  const { container, key } = level;
+  if (container === null || isExact(literal)) return;
+  anyRead = true;
+  let known = literals.get(container);
+  if (known === undefined) literals.set(container, (known = new Map()));
+  known.set(key, literal);
+}
+
+function endOfString(text: string, from: number): number {
+  for (let at = from; ; ) {
+    const quote = text.indexOf('"', at);
+    if (quote === -1) return text.length;
+    let before = quote;
+    while (text.charCodeAt(before - 1) === BACKSLASH) before--;
+    if ((quote - before) % 2 === 0) return quote;
+    at = quote + 1;
+  }
+}
+
+/** Whether JavaScript writes the same number again, in whatever notation. */
+function isExact(literal: string): boolean {
+  return normalized(literal) === normalized(String(Number(literal)));
+}
+
+/** Sign, digits without zeros at either end, and power of ten: equal for equal numbers. */
+function normalized(literal: string): string {
+  const [, sign = '', whole = '', fraction = '', power = '0'] = /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, '');
+  const significant = digits.replace(/0+$/, '');
+  return significant === '' ? '0' : `${sign}${significant}e${Number(power) - fraction.length + digits.length - significant.length}`;
+}
