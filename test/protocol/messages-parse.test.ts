@@ -1,5 +1,6 @@
 import t from 'tap';
 import { z } from 'zod';
+import { jsonObject } from '../../src/http/json.js';
 import { ApiError } from '../../src/errors.js';
 import { KeyRing } from '../../src/sealing/key-ring.js';
 import { KeySealer } from '../../src/sealing/key-sealer.js';
@@ -258,10 +259,12 @@ t.test('refusals name the place', async (t) => {
   for (const body of [[], null, 'x', 5]) t.throws(() => parseMessages(body, policy, 'generate'), { code: 'invalid_body' }, JSON.stringify(body));
 });
 
-t.test('counting needs no max_tokens and heeds no stream', async (t) => {
+t.test('counting takes max_tokens where it is given, and no stream', async (t) => {
   const count = (change: object) => parseMessages({ model: 'm', messages: [user], ...change }, policy, 'count').content();
   t.equal(count({}).request.maxTokens, null);
-  t.equal(count({ max_tokens: 'many', stream: 5 }).stream, false);
+  t.equal(count({ max_tokens: 9, stream: 5 }).stream, false);
+  t.equal(count({ max_tokens: 9 }).request.maxTokens, 9);
+  t.same(refusal({ max_tokens: 'many' }, {}, 'count'), ['invalid_type', 'max_tokens']);
   t.equal(count({ thinking: { type: 'enabled', budget_tokens: 9_999 } }).request.reasoningBudget, 9_999);
   t.same(refusal({ temperature: 5 }, {}, 'count'), ['value_out_of_range', 'temperature']);
   t.same(refusal({ thinking: { type: 'enabled', budget_tokens: 5 } }, {}, 'count'), ['value_out_of_range', 'thinking.budget_tokens']);
@@ -317,4 +320,10 @@ t.test('a large body of wrong or many things is refused quickly', async (t) => {
     t.equal(found, code, name);
     t.ok(ms < 1_500, `${name}: ${ms.toFixed()} ms`);
   }
+});
+
+t.test('the input of a past call keeps the digits of its numbers', async (t) => {
+  const body = jsonObject('{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":2512292042121000001,"deep":[{"n":-9223372036854775808}]}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}');
+  const [, call] = parseMessages(body, policy, 'generate').content().request.messages;
+  t.match(call, { toolCalls: [{ arguments: '{"id":2512292042121000001,"deep":[{"n":-9223372036854775808}]}' }] });
 });
