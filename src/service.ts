@@ -163,7 +163,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const database = config.state.url === null ? null : await openSharedDatabase({ ...config.state, url: config.state.url }, primary, log);
   undo.add(() => database?.close());
   const opening = { bus: threads, settings: config.responses, primary, log, undo };
-  const { responses, bus, watch } = database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
+  const { responses, bus, watch, skew } = database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
   const changes = new AccountChanges(bus);
   undo.add(() => changes.close());
   const stores = database === null ? folderStores(store, changes, undo) : await databaseStores(database, config.state, changes, log, undo);
@@ -261,7 +261,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   undo.add(() => served.close());
   const keys = await openKeyRing(sealerState, config.secrets.signing_keys);
   const box = new SecretBox(keys);
-  const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
+  const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
   const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
   undo.add(() => generations.close());
@@ -296,7 +296,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users, directory.now), organizationLimits, monthTokens,
     draining: () => http.draining,
   };
   const pulls = new Pulls(hub, bus, log);
@@ -322,7 +322,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   undo.add(() => admin?.close());
   const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), skew: skew(), storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
     ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute(),

@@ -10,7 +10,7 @@ import type { Directory } from './directory.js';
 import { KeyCache, organizationSuspended } from './key-cache.js';
 import type { KeyTrust } from './key-cache.js';
 import { identityFor } from './key-store.js';
-import { timeOf } from './keys.js';
+import { keyStatus } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 
@@ -20,15 +20,18 @@ const LAST_USED_FLUSH_MS = 10_000;
 export class Accounts {
   readonly keys: ApiKeys;
   readonly organizations: Organizations;
+  /** As Directory.now. */
+  readonly now: () => number;
   private readonly cache: KeyCache;
   private readonly flushTimer: NodeJS.Timeout;
   private readonly stopListening: () => void;
 
   /** `trust`: of a store whose changes are told; without it keys are remembered for a second. */
-  constructor({ apiKeys, organizations, keyStore }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null) {
+  constructor({ apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null) {
     this.keys = apiKeys;
     this.organizations = organizations;
-    this.cache = new KeyCache(keyStore, Date.now, trust);
+    this.now = now;
+    this.cache = new KeyCache(keyStore, { now, trust });
     this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));   // before anybody who asks here again
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
@@ -63,7 +66,7 @@ export class Accounts {
     const bare = reference.replace(/^sk-/, '');
     const all = await this.keys.all();
     const found = all.filter((key) => key.id === reference || key.publicId === bare);
-    const loose = found.length > 0 ? found : all.filter((key) => key.last4 === reference && timeOf(key.revokedAt) > Date.now());
+    const loose = found.length > 0 ? found : all.filter((key) => key.last4 === reference && keyStatus(key, new Date(this.now())) !== 'revoked');
     return loose.length > 1 ? 'several' : loose[0] ?? null;
   }
 

@@ -16,6 +16,8 @@ import type { SignUps } from './sign-ups.js';
 import type { Users } from './users.js';
 
 export interface Directory {
+  /** Milliseconds since 1970, by the clock that decides when keys, sessions, links and lockouts end: the shared database's, else this machine's. */
+  readonly now: () => number;
   readonly signIns: SignIns;
   readonly secondFactors: SecondFactors;
   readonly identities: Identities;

@@ -1,6 +1,8 @@
-// What one thread remembers of keys: no longer than nobody says that something has changed, and that only as long as it
-// would have been said. A key that is remembered is answered for at once, without a promise. Event-loop thread only.
+// API keys cached by one thread: until something about them changes, and only as long as this thread would learn of a change.
+// A cached key costs no promise. Ages are measured by the monotonic clock, the ends of keys judged by the store's clock, so
+// setting this machine's clock neither keeps a key valid nor ends it early. Event-loop thread only.
 
+import { performance } from 'node:perf_hooks';
 import { ApiError, apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 import { keyDigest } from './keys.js';
@@ -19,9 +21,9 @@ const MAX_KEY_LENGTH = 512;
 // Only keys that exist are remembered: whoever tries keys out fills nothing.
 interface Entry { readonly holder: KeyHolder; readonly readAt: number }
 
-/** Of a store whose changes are told to who asks it: how far that can be relied on. */
+/** How far notifications of changes can be relied on, for a store that sends them. */
 export interface KeyTrust {
-  /** Milliseconds since 1970: what was changed before has been told of here. */
+  /** Monotonic milliseconds: every change made before this moment has arrived here. */
   readonly confirmedAt: number;
   /** It is not known what was changed of late. */
   readonly away: boolean;
@@ -31,22 +33,37 @@ export interface KeyTrust {
   readonly awayMs: number;
 }
 
+export interface KeyCacheOptions {
+  /** Milliseconds since 1970, by the clock that ends keys. */
+  now?: () => number;
+  /** Monotonic milliseconds. */
+  elapsed?: () => number;
+  /** Without it a key is cached for a second. */
+  trust?: KeyTrust | null;
+}
+
 export class KeyCache {
+  readonly #now: () => number;
+  readonly #elapsed: () => number;
+  private readonly trust: KeyTrust | null;
   readonly #entries = new Map<string, Entry>();
   #lastUsed = new Map<string, number>();
   #changes = 0;
 
-  /** Without `trust` a key is remembered for a second. */
-  constructor(private readonly store: KeyStore, private readonly now: () => number = Date.now, private readonly trust: KeyTrust | null = null) {}
+  constructor(private readonly store: KeyStore, { now = Date.now, elapsed = () => performance.now(), trust = null }: KeyCacheOptions = {}) {
+    this.#now = now;
+    this.#elapsed = elapsed;
+    this.trust = trust;
+  }
 
   /** Who a key speaks for. Throws or rejects with ApiError 401 or 403. */
   authenticate(secret: string): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
     const digest = keyDigest(secret);
-    const now = this.now();
+    const elapsed = this.#elapsed();
     const entry = this.#entries.get(digest);
-    if (entry !== undefined && this.#holds(entry, now)) return this.#use(entry.holder, now);
-    return this.#look(digest, now, entry);
+    if (entry !== undefined && this.#holds(entry, elapsed)) return this.#use(entry.holder);
+    return this.#look(digest, elapsed, entry);
   }
 
   /** Keys it remembers, and uses of keys. */
@@ -88,8 +105,8 @@ export class KeyCache {
       if (this.trust?.gone === true) throw unreachable();   // whoever asks now and then finds out when it is back
       holder = await (known === undefined || this.trust === null ? this.store.find(digest) : within(ANSWER_MS, this.store.find(digest)));
     } catch (error) {
-      if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.now())) throw error;
-      return this.#use(known.holder, this.now());
+      if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.#elapsed())) throw error;
+      return this.#use(known.holder);
     }
     if (holder === undefined) {
       this.#entries.delete(digest);
@@ -99,11 +116,12 @@ export class KeyCache {
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
       this.#entries.set(digest, { holder, readAt });
     }
-    return this.#use(holder, this.now());
+    return this.#use(holder);
   }
 
-  #use({ keyId, revokedAt, expiresAt, suspended, identity }: KeyHolder, now: number): Identity {
-    if (revokedAt <= now) throw apiError('api_key_revoked', 'The API key has been revoked.');
+  #use({ keyId, revoked, overlapEndsAt, expiresAt, suspended, identity }: KeyHolder): Identity {
+    const now = this.#now();
+    if (revoked || overlapEndsAt <= now) throw apiError('api_key_revoked', 'The API key has been revoked.');
     if (expiresAt <= now) throw apiError('api_key_expired', 'The API key is past its expiry date.');
     if (suspended) throw organizationSuspended();
     this.#lastUsed.set(keyId, now);

@@ -7,7 +7,9 @@ import type { OrganizationSettings } from './organizations.js';
 /** Who a key speaks for, and until when. */
 export interface KeyHolder {
   readonly keyId: string;
-  readonly revokedAt: number;                    // milliseconds; Infinity: never
+  /** For good: no clock is consulted. */
+  readonly revoked: boolean;
+  readonly overlapEndsAt: number;                // milliseconds since 1970; Infinity: never
   readonly expiresAt: number;
   readonly suspended: boolean;
   /** With the permissions of the key, and the limits of the key and its organization. */

@@ -43,6 +43,7 @@ export class LmdbDirectory implements SweptDirectory {
   readonly keyStore: LmdbKeyStore;
   readonly attempts: LmdbAttempts;
   readonly audit: LmdbAuditLog;
+  readonly now = Date.now;
   private readonly sweeping: Sweeping;
 
   /** `changes` is told of each change to keys and organizations. */

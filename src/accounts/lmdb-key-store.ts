@@ -16,8 +16,8 @@ export class LmdbKeyStore implements KeyStore {
     if (key === undefined || organization === undefined) return undefined;
     const isDeleted = (organization.deletedAt ?? null) !== null;
     return {
-      // What an organization that is gone had are revoked keys.
-      keyId: key.id, revokedAt: isDeleted ? 0 : timeOf(key.revokedAt), expiresAt: timeOf(key.expiresAt), suspended: organization.status === 'suspended',
+      // The keys of a deleted organization are revoked.
+      keyId: key.id, revoked: isDeleted || key.revoked === true, overlapEndsAt: timeOf(key.revokedAt), expiresAt: timeOf(key.expiresAt), suspended: organization.status === 'suspended',
       identity: identityFor(organization, this.settings.get(organization.id), key),
     };
   }

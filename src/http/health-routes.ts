@@ -6,6 +6,8 @@ import { VERSION } from '../version.js';
 import type { Exchange, Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { CountersHealth } from '../admission/admission.js';
+import { isSkewed } from '../shared/clock-health.js';
+import type { ClockSkew } from '../shared/clock-health.js';
 import type { ThreadState } from '../shared/thread-states.js';
 
 export interface ModelHealth {
@@ -30,6 +32,8 @@ export interface Health {
   models: readonly ModelHealth[];
   /** Null or absent: what is counted is this process's own. */
   counters?: CountersHealth | null;
+  /** Null or absent: no other machine's clock is known. */
+  skew?: ClockSkew | null;
   /** Why the data folder's database takes no writes any more; null or absent: it does. */
   storage?: string | null;
 }
@@ -109,6 +113,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
           ...(whole ? { stall_ms: options.stallMs } : {}),
           ...(health.threads.length === 0 ? {} : { threads: health.threads }),
           ...(health.counters === null || health.counters === undefined ? {} : { counters: whole ? health.counters : { state: health.counters.state } }),
+          ...(health.skew === null || health.skew === undefined ? {} : { clock: clockBody(health.skew, whole) }),
           models: health.models.map((model) => ({
             name: model.name, state: model.state, progress: round(model.progress),
             ...(whole ? { error: model.error, running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs) } : {}),
@@ -126,5 +131,10 @@ export function healthRoutes(options: HealthOptions): Route[] {
     },
   ];
 }
+
+const clockBody = (skew: ClockSkew, whole: boolean): object => ({
+  state: isSkewed(skew) ? 'skewed' : 'ok',
+  ...(whole ? { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads } : {}),
+});
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;

@@ -13,5 +13,5 @@ export function folderResponses(store: Store, held: SharedArrayBuffer, { bus, se
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(held, bus.index) } } : {}),
   });
   undo.add(() => responses.close());
-  return { responses, bus, watch: () => undefined };
+  return { responses, bus, watch: () => undefined, skew: () => null };
 }

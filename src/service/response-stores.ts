@@ -3,6 +3,7 @@
 
 import type { Config } from '../config/settings.js';
 import type { ThreadBus } from '../shared/bus.js';
+import type { ClockSkew } from '../shared/clock-health.js';
 import { openPostgresResponses } from '../storage/postgres/open-response-store.js';
 import { ProcessBus } from '../storage/postgres/process-bus.js';
 import { stillTaken } from '../storage/postgres/migrations.js';
@@ -10,6 +11,7 @@ import { ProcessLease } from '../storage/postgres/process-lease.js';
 import type { SharedDatabase } from '../storage/postgres/shared-database.js';
 import type { ResponseStore } from '../storage/response-store.js';
 import type { Log } from '../telemetry/types.js';
+import { SkewLog } from './skew-log.js';
 import type { UndoStack } from './undo-stack.js';
 
 /** How often it is looked for background responses of processes that are gone. */
@@ -21,14 +23,18 @@ export interface Responses {
   readonly bus: ThreadBus;
   /** Calls `end` now and then, where other processes may leave background responses behind. Never both at once. */
   watch(end: () => Promise<void>): void;
+  /** Null where no other machine's clock is known. */
+  skew(): ClockSkew | null;
 }
 
 export interface Opening { bus: ThreadBus; settings: Config['responses']; primary: boolean; log: Log; undo: UndoStack }
 
 /** Rejects with ApiError 503 if the database has gone meanwhile, with StorageError if it is no longer for this release. */
 export async function databaseResponses(shared: SharedDatabase, { bus: threads, settings, primary, log, undo }: Opening): Promise<Responses> {
-  const lease = await ProcessLease.open(shared.database);
+  const skewLog = primary ? new SkewLog(log) : null;
+  const lease = await ProcessLease.open(shared.database, shared.clock, () => skewLog?.see(lease.skew));
   undo.add(() => lease.close());
+  skewLog?.see(lease.skew);
   await stillTaken(shared.database);
   const bus = new ProcessBus(threads, shared, shared.database, lease.id);
   undo.add(() => bus.close());
@@ -46,5 +52,5 @@ export async function databaseResponses(shared: SharedDatabase, { bus: threads, 
       await ending;
     });
   };
-  return { responses, bus, watch };
+  return { responses, bus, watch, skew: () => lease.skew };
 }

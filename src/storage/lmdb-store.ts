@@ -13,11 +13,11 @@ import { splitInputs } from './lmdb/response-rows.js';
 import { Writes } from './lmdb-writes.js';
 import { ensureDatabase } from './new-database.js';
 import { StorageError, TABLES } from './store.js';
-import { keyTheHashes } from './upgrade-keys.js';
+import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 7;
+export const SCHEMA_VERSION = 8;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -30,6 +30,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   },
   5: () => undefined,   // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
   6: () => undefined,   // 7 brought the request log; nothing was in its place
+  7: flagRevokedKeys,
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.

@@ -38,7 +38,7 @@ t.test('known keys at once, unknown ones when they are found, and nothing from b
     noteLastUsed: (times) => tables.noteLastUsed(times),
   };
   let now = Date.now();
-  const cache = new KeyCache(slow, () => now);
+  const cache = new KeyCache(slow, { elapsed: () => now });
 
   t.match(await cache.authenticate(secret), { keyId: key.id });
   const known = cache.authenticate(secret);
@@ -46,9 +46,6 @@ t.test('known keys at once, unknown ones when they are found, and nothing from b
   t.equal(looked, 1);
   now += 1_001;
   t.ok(cache.authenticate(secret) instanceof Promise, 'after a second it is looked up again');
-  now -= 5_000;
-  t.ok(cache.authenticate(secret) instanceof Promise, 'also if the clock was turned back');
-  now += 5_000;
 
   cache.forget();
   let open: () => void = () => undefined;
@@ -85,7 +82,7 @@ t.test('where changes are told a key is remembered as long as they are, and whil
     noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
   };
   const trust = { confirmedAt: now - 60_000, away: false, gone: false, awayMs: 10_000 };
-  const cache = new KeyCache(store, () => now, trust);
+  const cache = new KeyCache(store, { elapsed: () => now, trust });
   const isKnown = (): boolean => {
     try {
       const found = cache.authenticate(secret);
@@ -151,7 +148,8 @@ t.test('keys too long to be any are not looked up, what is remembered is bounded
   // As if all keys were this one: ten thousand of them take long to make.
   const store: KeyStore = { find: (_digest) => { looked++; return keyStore.find(keyDigest(secret)); }, noteLastUsed: (times) => keyStore.noteLastUsed(times) };
   let now = Date.now();
-  const cache = new KeyCache(store, () => now);
+  let elapsed = 0;
+  const cache = new KeyCache(store, { now: () => now, elapsed: () => elapsed });
   t.throws(() => cache.authenticate('x'.repeat(513)), { code: 'invalid_api_key' });
   t.equal(looked, 0);
   await cache.authenticate('x'.repeat(512));
@@ -170,6 +168,7 @@ t.test('keys too long to be any are not looked up, what is remembered is bounded
   await cache.flushLastUsed();
   t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'what is refused is no use');
   now = Date.now();
+  elapsed += 2_000;
   await apiKeys.rotate(id, key.id, 3_600, { type: 'operator_api', id: null, email: null, ip: null }, null);
   now = Date.parse((await apiKeys.get(id, key.id))!.revokedAt!) - 1;
   await cache.authenticate(secret);
@@ -177,5 +176,6 @@ t.test('keys too long to be any are not looked up, what is remembered is bounded
   t.throws(() => cache.authenticate(secret), { code: 'api_key_revoked' });
   await organizations.change(id, { status: 'suspended' }, null);
   now -= 10_000;
+  elapsed += 2_000;
   await t.rejects(async () => cache.authenticate(secret), { code: 'organization_suspended' });
 });

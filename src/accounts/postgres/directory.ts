@@ -40,9 +40,12 @@ export class PostgresDirectory implements SweptDirectory {
   readonly work: AccountWork;
   readonly #sweeping: Sweeping;
 
-  /** `changes` is told of each change to keys and organizations that this process makes; the others' come by a ChangeFeed. */
-  constructor(database: Database, changes: Pick<AccountChanges, 'tell'>, now: () => number = Date.now) {
-    this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId));
+  /**
+   * `changes` receives each change to keys and organizations that this process makes; changes by other processes arrive through a
+   * ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or lockout ends.
+   */
+  constructor(database: Database, changes: Pick<AccountChanges, 'tell'>, readonly now: () => number = Date.now) {
+    this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId), now);
     this.audit = new PostgresAuditLog(this.work, now);
     this.attempts = new PostgresAttempts(database, now);
     this.apiKeys = new PostgresApiKeys(this.work);

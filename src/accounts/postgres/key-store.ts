@@ -8,7 +8,7 @@ import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './orga
 import { secretOf } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-interface Found { id: string; revoked_at: number | null; expires_at: number | null; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
+interface Found { id: string; revoked: boolean; revoked_at: number | null; expires_at: number | null; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
 
 export class PostgresKeyStore implements KeyStore {
   #secret: Buffer | undefined;
@@ -19,15 +19,15 @@ export class PostgresKeyStore implements KeyStore {
     this.#secret ??= await secretOf(this.work.sql, 'api-keys');   // it never changes
     if (this.#secret === undefined) return undefined;             // no key has been made yet
     const [row] = await this.work.sql.query<Found>(
-      `SELECT api_keys.id, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
+      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
        FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
       [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
     );
     if (row === undefined) return undefined;
     const organization = besides(row);
     return {
-      // What an organization that is gone had are revoked keys.
-      keyId: row.id, revokedAt: organization.deleted_at !== null ? 0 : row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity,
+      // The keys of a deleted organization are revoked.
+      keyId: row.id, revoked: row.revoked || organization.deleted_at !== null, overlapEndsAt: row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity,
       suspended: organization.status === 'suspended', identity: identityFor(organizationOf(organization), settingsOf(organization), row),
     };
   }
