@@ -263,7 +263,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const box = new SecretBox(keys);
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
-  const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
+  const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'the state of organizations and keys with something running could not be looked up'));
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
     models, admission, telemetry, usage, requests, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,

@@ -9,7 +9,8 @@ import type { AccountChanges, AccountsListener } from './changes.js';
 import type { Directory } from './directory.js';
 import { KeyCache, organizationSuspended } from './key-cache.js';
 import type { KeyTrust } from './key-cache.js';
-import { identityFor } from './key-store.js';
+import { identityFor, keyRefusal } from './key-store.js';
+import type { KeyStore } from './key-store.js';
 import { keyStatus } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
@@ -17,11 +18,17 @@ import type { Organizations, OrganizationView } from './organizations.js';
 // How often the times of last use are written, together.
 const LAST_USED_FLUSH_MS = 10_000;
 
+export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
+
+/** Ids of keys, unlike what stands for the playground. */
+const isKeyId = (id: string): boolean => id.startsWith('key_');
+
 export class Accounts {
   readonly keys: ApiKeys;
   readonly organizations: Organizations;
   /** As Directory.now. */
   readonly now: () => number;
+  private readonly keyStore: KeyStore;
   private readonly cache: KeyCache;
   private readonly flushTimer: NodeJS.Timeout;
   private readonly stopListening: () => void;
@@ -31,6 +38,7 @@ export class Accounts {
     this.keys = apiKeys;
     this.organizations = organizations;
     this.now = now;
+    this.keyStore = keyStore;
     this.cache = new KeyCache(keyStore, { now, trust });
     this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));   // before anybody who asks here again
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
@@ -79,6 +87,18 @@ export class Accounts {
   /** Who a key speaks for: at once if that is remembered. Throws or rejects with ApiError 401 or 403. */
   authenticate(secret: string): Identity | Promise<Identity> {
     return this.cache.authenticate(secret);
+  }
+
+  /** Why what an organization has running with each of these keys must end; null: it may go on. Ids that no key has (the playground) stand for the organization. */
+  async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
+    const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));
+    const now = this.now();
+    return (keyId) => {
+      if (organization !== 'active') return 'organization_suspended';
+      if (!isKeyId(keyId)) return null;
+      const ends = keys.get(keyId);
+      return ends === undefined ? 'api_key_revoked' : keyRefusal(ends, now);
+    };
   }
 
   /** Called after each change that this thread makes or hears of. Returns how to stop. */

@@ -6,6 +6,7 @@ import { performance } from 'node:perf_hooks';
 import { ApiError, apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 import { keyDigest } from './keys.js';
+import { keyRefusal } from './key-store.js';
 import type { KeyHolder, KeyStore } from './key-store.js';
 
 // A looked-up key is trusted this long: well under the 5 s in which a revocation must act.
@@ -17,6 +18,8 @@ const TRUSTED_MS = 900;
 const ANSWER_MS = 1_000;
 // The longest the settings let a chosen key be, with room to spare.
 const MAX_KEY_LENGTH = 512;
+
+const REFUSALS = { api_key_revoked: 'The API key has been revoked.', api_key_expired: 'The API key is past its expiry date.' } as const;
 
 // Only keys that exist are remembered: whoever tries keys out fills nothing.
 interface Entry { readonly holder: KeyHolder; readonly readAt: number }
@@ -50,7 +53,7 @@ export class KeyCache {
   #lastUsed = new Map<string, number>();
   #changes = 0;
 
-  constructor(private readonly store: KeyStore, { now = Date.now, elapsed = () => performance.now(), trust = null }: KeyCacheOptions = {}) {
+  constructor(private readonly store: Pick<KeyStore, 'find' | 'noteLastUsed'>, { now = Date.now, elapsed = () => performance.now(), trust = null }: KeyCacheOptions = {}) {
     this.#now = now;
     this.#elapsed = elapsed;
     this.trust = trust;
@@ -119,13 +122,13 @@ export class KeyCache {
     return this.#use(holder);
   }
 
-  #use({ keyId, revoked, overlapEndsAt, expiresAt, suspended, identity }: KeyHolder): Identity {
+  #use(holder: KeyHolder): Identity {
     const now = this.#now();
-    if (revoked || overlapEndsAt <= now) throw apiError('api_key_revoked', 'The API key has been revoked.');
-    if (expiresAt <= now) throw apiError('api_key_expired', 'The API key is past its expiry date.');
-    if (suspended) throw organizationSuspended();
-    this.#lastUsed.set(keyId, now);
-    return identity;
+    const refusal = keyRefusal(holder, now);
+    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal]);
+    if (holder.suspended) throw organizationSuspended();
+    this.#lastUsed.set(holder.keyId, now);
+    return holder.identity;
   }
 }
 

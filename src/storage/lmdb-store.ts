@@ -12,7 +12,7 @@ import { indexByOrganization } from './lmdb/response-tables.js';
 import { splitInputs } from './lmdb/response-rows.js';
 import { Writes } from './lmdb-writes.js';
 import { ensureDatabase } from './new-database.js';
-import { StorageError, TABLES } from './store.js';
+import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from './store.js';
 import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from './store.js';
 
@@ -59,7 +59,7 @@ export async function openStore(dataDir: string): Promise<OpenedStore> {
     await upgrade(store, dataDir);
   } catch (error) {
     await store.close();
-    throw error instanceof StorageError ? error : unusable(dataDir, store.failure ?? error);
+    throw error instanceof StorageError ? error : unusable(dataDir, store.failure ?? undoneBy(error) ?? error);
   }
   return store;
 }
@@ -196,6 +196,10 @@ class LmdbStore implements OpenedStore {
     this.writes.onFailure(listener);
   }
 
+  onUndone(listener: (why: StorageError) => void): void {
+    this.writes.onUndone(listener);
+  }
+
   fail(why: StorageError): void {
     this.writes.fail(why);
   }
@@ -254,7 +258,7 @@ class LmdbTable<V> implements Table<V> {
     try {
       void write();
     } catch (error) {
-      throw new StorageError(`The database could not be written: ${(error as Error).message}`, error);
+      throw refusedWrite(new UndoneWrite(`The database could not be written: ${(error as Error).message}`, error));
     }
     return WRITTEN;
   }

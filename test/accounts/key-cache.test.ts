@@ -12,6 +12,8 @@ import { keyDigest } from '../../src/accounts/keys.js';
 import type { KeyStore } from '../../src/accounts/key-store.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 
+type Looked = Pick<KeyStore, 'find' | 'noteLastUsed'>;
+
 t.test('known keys at once, unknown ones when they are found, and nothing from before a change', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-key-cache-'));
   const store = await openStore(path);
@@ -28,7 +30,7 @@ t.test('known keys at once, unknown ones when they are found, and nothing from b
   const tables = directory.keyStore;
   let looked = 0;
   let gate: Promise<void> = Promise.resolve();
-  const slow: KeyStore = {
+  const slow: Looked = {
     async find(digest) {
       looked++;
       const found = await tables.find(digest);
@@ -77,7 +79,7 @@ t.test('where changes are told a key is remembered as long as they are, and whil
   const { secret: unheard } = await directory.apiKeys.create(id, { name: 'c' }, null);
   let now = Date.now();
   let gate: Promise<unknown> = Promise.resolve();
-  const store: KeyStore = {
+  const store: Looked = {
     find: async (digest) => { await gate; return directory.keyStore.find(digest); },
     noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
   };
@@ -146,7 +148,7 @@ t.test('keys too long to be any are not looked up, what is remembered is bounded
   const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
   let looked = 0;
   // As if all keys were this one: ten thousand of them take long to make.
-  const store: KeyStore = { find: (_digest) => { looked++; return keyStore.find(keyDigest(secret)); }, noteLastUsed: (times) => keyStore.noteLastUsed(times) };
+  const store: Looked = { find: (_digest) => { looked++; return keyStore.find(keyDigest(secret)); }, noteLastUsed: (times) => keyStore.noteLastUsed(times) };
   let now = Date.now();
   let elapsed = 0;
   const cache = new KeyCache(store, { now: () => now, elapsed: () => elapsed });

@@ -1,14 +1,16 @@
 // KeyStore over the tables of keys and organizations: one statement, by one index.
 
-import type { KeyHolder, KeyStore } from '../key-store.js';
+import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../key-store.js';
 import { identityFor } from '../key-store.js';
 import { keyedHash } from '../keys.js';
-import type { KeyRecord } from '../keys.js';
+import type { KeyRecord, Organization } from '../keys.js';
 import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './organization-rows.js';
 import { secretOf } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-interface Found { id: string; revoked: boolean; revoked_at: number | null; expires_at: number | null; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
+interface Ends { revoked: boolean; revoked_at: number | null; expires_at: number | null }
+interface Standings extends Ends { status: Organization['status']; deleted_at: number | null; id: string | null }
+interface Found extends Ends { id: string; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
 
 export class PostgresKeyStore implements KeyStore {
   #secret: Buffer | undefined;
@@ -27,8 +29,21 @@ export class PostgresKeyStore implements KeyStore {
     const organization = besides(row);
     return {
       // The keys of a deleted organization are revoked.
-      keyId: row.id, revoked: row.revoked || organization.deleted_at !== null, overlapEndsAt: row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity,
+      ...endsOf(row), keyId: row.id, revoked: row.revoked || organization.deleted_at !== null,
       suspended: organization.status === 'suspended', identity: identityFor(organizationOf(organization), settingsOf(organization), row),
+    };
+  }
+
+  async standing(organizationId: string, keyIds: readonly string[]): Promise<Standing> {
+    const rows = await this.work.sql.query<Standings>(
+      `SELECT organizations.status, organizations.deleted_at, api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at
+       FROM organizations LEFT JOIN api_keys ON api_keys.organization_id = organizations.id AND api_keys.id = ANY($2) WHERE organizations.id = $1`,
+      [organizationId, keyIds],
+    );
+    const [first] = rows;
+    return {
+      organization: first === undefined || first.deleted_at !== null ? 'gone' : first.status,
+      keys: new Map(rows.flatMap((row) => (row.id === null ? [] : [[row.id, endsOf(row)] as const]))),
     };
   }
 
@@ -41,3 +56,5 @@ export class PostgresKeyStore implements KeyStore {
     );
   }
 }
+
+const endsOf = (row: Ends): KeyEnds => ({ revoked: row.revoked, overlapEndsAt: row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity });

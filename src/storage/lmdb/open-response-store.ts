@@ -20,7 +20,7 @@ import { itemRows, outputRow, pages, sizeOf } from '../response-parts.js';
 import { ResponseTables, itemParts, listKey } from './response-tables.js';
 import type { Head, ItemParts } from './response-tables.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
-import { StorageError } from '../store.js';
+import { undoneBy } from '../store.js';
 import type { Store } from '../store.js';
 
 const DAY_S = 86_400;
@@ -459,10 +459,11 @@ class TableResponseStore implements ResponseStore {
     try {
       return await write();
     } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
+      const why = undoneBy(error);
+      if (why === null) throw error;
       if (performance.now() - this.#failureLoggedAt >= FAILURE_LOG_MS) {
         this.#failureLoggedAt = performance.now();
-        this.#onWriteFailure(error);
+        this.#onWriteFailure(why);
       }
       throw apiError('maintenance', 'The server cannot store responses at the moment.', null, { cause: error });
     }

@@ -10,7 +10,7 @@ import { itemKey } from '../response-parts.js';
 import type { Place } from '../response-parts.js';
 import { ResponseTables, listKey } from './response-tables.js';
 import type { Head } from './response-tables.js';
-import { StorageError } from '../store.js';
+import { undoneBy } from '../store.js';
 import type { Key } from '../store.js';
 
 // The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.
@@ -171,7 +171,7 @@ export class ResponseErasure {
       this.#tight = Math.max(0, this.#tight - 1);
       return result;
     } catch (error) {
-      if (this.#isTight || !(error instanceof StorageError)) throw error;
+      if (this.#isTight || undoneBy(error) === null) throw error;
       this.#tight = TIGHT;
       return store.transaction(work);
     }

@@ -87,7 +87,7 @@ export class SimThread {
       undo.add(() => admission.close());
       const listeners = new Set<(organizationId: string | null) => void>();
       const generations = new RunningGenerations({
-        organizations: { get: async (id) => ({ status: common.isSuspended(id) ? 'suspended' : 'active' }) },
+        runEnds: async (id) => () => (common.isSuspended(id) ? 'organization_suspended' : null),
         onChanged: (listener) => {
           listeners.add(listener);
           return () => listeners.delete(listener);
