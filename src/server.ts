@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
 import type { SweptDirectory } from './accounts/directory.js';
+import { UNKNOWN_KEY_BYTES } from './accounts/unknown-keys.js';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/counter-memory.js';
 import type { Config } from './config/settings.js';
 import { setupUrl } from './dashboard/api/objects.js';
@@ -169,6 +170,7 @@ function sharedState(config: Config): SharedState {
     process: randomBytes(6).toString('hex'),
     counters: new SharedArrayBuffer(COUNTER_BYTES),
     ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
+    unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES),
     upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),

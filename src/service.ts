@@ -12,6 +12,7 @@ import type { Erasable } from './accounts/delete-organization.js';
 import type { SweptDirectory } from './accounts/directory.js';
 import type { OrganizationView } from './accounts/organizations.js';
 import { ServerReaders } from './accounts/server-readers.js';
+import { UnknownKeys } from './accounts/unknown-keys.js';
 import type { Admission } from './admission/admission.js';
 import { ledgerOf } from './admission/counter-memory.js';
 import { openAdmission } from './admission/open-admission.js';
@@ -102,6 +103,8 @@ export interface SharedState {
   counters: SharedArrayBuffer;
   /** What each answering thread has admitted and not finished: ledgerOf() in src/admission. */
   ledgers: SharedArrayBuffer;
+  /** Unknown API keys by address: src/accounts/unknown-keys.ts. */
+  unknownKeys: SharedArrayBuffer;
   /** Servers that models run on elsewhere: src/generation/upstream/shared-counts.ts. */
   upstreams: SharedArrayBuffer;
   /** Stored responses held against erasure: src/storage/held-responses.ts. */
@@ -185,7 +188,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   }
   const mailer = openMailer(config.mail, log);
   undo.add(() => mailer.close());
-  const accounts = new Accounts(directory, changes, stores.trust);
+  const accounts = new Accounts(directory, changes, stores.trust, new UnknownKeys(shared.unknownKeys, shared.process));
   undo.add(() => accounts.close());
 
   const pool = new ModelPool(loadOptions(config), undefined, async (pooled, engine) => {
@@ -316,7 +319,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
     config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
-    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
+    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key, from) => accounts.authenticate(key, from),
     routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
   }) : null;
   undo.add(() => admin?.close());
@@ -338,7 +341,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const http = new HttpServer({
     config,
     telemetry,
-    authenticate: (key) => accounts.authenticate(key),
+    authenticate: (key, from) => accounts.authenticate(key, from),
     reads: (identity) => admission.read(identity),
     connect: (organizationId, limit) => admission.connect(organizationId, limit),
     finished: (record) => {

@@ -2,6 +2,7 @@
 // thread remembers of keys is key-cache.ts's. What changes is forgotten here at once, in the other threads by the bus,
 // and in other processes within a second.
 
+import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../identity/identity.js';
 import type { ApiKeys, CreatedKey, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
@@ -14,6 +15,7 @@ import type { KeyStore } from './key-store.js';
 import { keyStatus } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
+import type { UnknownKeys } from './unknown-keys.js';
 
 // How often the times of last use are written, together.
 const LAST_USED_FLUSH_MS = 10_000;
@@ -33,13 +35,13 @@ export class Accounts {
   private readonly flushTimer: NodeJS.Timeout;
   private readonly stopListening: () => void;
 
-  /** `trust`: of a store whose changes are told; without it keys are remembered for a second. */
-  constructor({ apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null) {
+  /** `trust`: for a store that reports changes; without it keys are cached for a second. `unknown`: limits unknown keys per address. */
+  constructor({ apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null, unknown: UnknownKeys | null = null) {
     this.keys = apiKeys;
     this.organizations = organizations;
     this.now = now;
     this.keyStore = keyStore;
-    this.cache = new KeyCache(keyStore, { now, trust });
+    this.cache = new KeyCache(keyStore, { now, trust, unknown });
     this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));   // before anybody who asks here again
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
@@ -84,9 +86,9 @@ export class Accounts {
     if (key !== undefined) await this.keys.revoke(key.organizationId, id, null);
   }
 
-  /** Who a key speaks for: at once if that is remembered. Throws or rejects with ApiError 401 or 403. */
-  authenticate(secret: string): Identity | Promise<Identity> {
-    return this.cache.authenticate(secret);
+  /** As KeyCache.authenticate(). */
+  authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
+    return this.cache.authenticate(secret, from);
   }
 
   /** Why what an organization has running with each of these keys must end; null: it may go on. Ids that no key has (the playground) stand for the organization. */

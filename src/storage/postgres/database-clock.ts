@@ -47,8 +47,8 @@ export class DatabaseClock {
     this.#sampledAt = receivedAt;
   }
 
-  /** Milliseconds since 1970, by the database's clock. */
-  readonly now = (): number => this.elapsed() + this.#offset;
+  /** Whole milliseconds since 1970, by the database's clock. */
+  readonly now = (): number => Math.round(this.elapsed() + this.#offset);
 
   /** How far this machine's wall clock is ahead of the database's, in milliseconds. */
   get skewMs(): number {
