@@ -32,6 +32,7 @@ import { AnsweringThreads } from './threads/answering-threads.js';
 import { LocalBus } from './shared/bus.js';
 import { SharedCounts, upstreamBytes } from './generation/upstream/shared-counts.js';
 import { HubBus } from './threads/hub-bus.js';
+import { ERASURE_HOLD_BYTES } from './shared/erasure-hold.js';
 import { ThreadStates } from './shared/thread-states.js';
 
 // What a drain waits for after everything should have ended.
@@ -171,6 +172,7 @@ function sharedState(config: Config): SharedState {
     counters: new SharedArrayBuffer(COUNTER_BYTES),
     ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
     unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES),
+    erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
     upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),

@@ -8,6 +8,7 @@ import type { Telemetry } from '../telemetry/types.js';
 import type { CountersHealth } from '../admission/admission.js';
 import { isSkewed } from '../shared/clock-health.js';
 import type { ClockSkew } from '../shared/clock-health.js';
+import type { HeldErasure } from '../shared/erasure-hold.js';
 import type { ThreadState } from '../shared/thread-states.js';
 
 export interface ModelHealth {
@@ -34,6 +35,8 @@ export interface Health {
   counters?: CountersHealth | null;
   /** Null or absent: no other machine's clock is known. */
   skew?: ClockSkew | null;
+  /** Null or absent: what is past its time is erased. */
+  erasure?: HeldErasure | null;
   /** Why the data folder's database takes no writes any more; null or absent: it does. */
   storage?: string | null;
 }
@@ -114,6 +117,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
           ...(health.threads.length === 0 ? {} : { threads: health.threads }),
           ...(health.counters === null || health.counters === undefined ? {} : { counters: whole ? health.counters : { state: health.counters.state } }),
           ...(health.skew === null || health.skew === undefined ? {} : { clock: clockBody(health.skew, whole) }),
+          ...(health.erasure === null || health.erasure === undefined ? {} : { erasure: erasureBody(health.erasure, whole) }),
           models: health.models.map((model) => ({
             name: model.name, state: model.state, progress: round(model.progress),
             ...(whole ? { error: model.error, running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs) } : {}),
@@ -136,5 +140,7 @@ const clockBody = (skew: ClockSkew, whole: boolean): object => ({
   state: isSkewed(skew) ? 'skewed' : 'ok',
   ...(whole ? { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads } : {}),
 });
+
+const erasureBody = ({ aheadMs, leftMs }: HeldErasure, whole: boolean): object => ({ state: 'held', ...(whole ? { clock_ahead_ms: Math.round(aheadMs), held_for_ms: Math.round(leftMs) } : {}) });
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;

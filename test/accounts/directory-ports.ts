@@ -401,9 +401,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await secondFactors.proposed(user.id), null);
     t.same((await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(), [false, false, true], 'of many at once one uses it');
     t.same([await secondFactors.useStep(user.id, 10), await secondFactors.useStep(user.id, 11), await secondFactors.useStep(user.id, 12)], [false, false, true]);
+    t.ok(await secondFactors.useStep(user.id, 2_900), 'a clock that is a day ahead');
+    t.same([await secondFactors.useStep(user.id, 2_898), await secondFactors.useStep(user.id, 13), await secondFactors.useStep(user.id, 13)], [false, true, false], 'once it is right again it does not lock the account, and a code still counts once');
     t.same((await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip)))).filter((left) => left !== null), [1]);
     await secondFactors.reseal((id, sealed) => `${id} ${sealed}`);
-    t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 12, recovery: ['r2'] });
+    t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 13, recovery: ['r2'] });
     t.equal(await secondFactors.replaceRecovery(user, ['r4'], actorOf(user)), true);
     t.equal(await secondFactors.disable(user, actorOf(user)), true);
     t.equal(await secondFactors.disable(user, actorOf(user)), false);

@@ -1,5 +1,6 @@
 // Directory over a database that several processes share; every primary thread sweeps what is over, which harms nobody.
 
+import type { EraseGate } from '../../storage/erase-gate.js';
 import type { Database } from '../../storage/postgres/database.js';
 import type { AccountChanges } from '../changes.js';
 import type { SweptDirectory } from '../directory.js';
@@ -68,8 +69,8 @@ export class PostgresDirectory implements SweptDirectory {
     });
   }
 
-  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void): void {
-    this.#sweeping.keep(also, onError);
+  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
+    this.#sweeping.keep(also, onError, gate);
   }
 
   sweep(also?: () => Promise<void>): Promise<void> {
