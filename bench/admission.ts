@@ -75,7 +75,7 @@ async function measure(organizations: number, runs: number, requests: number): P
       const began = performance.now();
       const identities: Identity[] = [];
       for (const authorization of chosen) {
-        const known = identify((name) => (name === 'authorization' ? authorization : ''), (key) => accounts.authenticate(key));
+        const known = identify((name) => (name === 'authorization' ? authorization : ''), { remoteAddress: '127.0.0.1' }, (key) => accounts.authenticate(key));
         identities.push(known instanceof Promise ? await known : known);
       }
       const known = performance.now();

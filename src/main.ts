@@ -91,7 +91,9 @@ for (const stream of [process.stdout, process.stderr]) stream.on('error', () => 
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
-  const { name, message, stack = message } = error instanceof Error ? error : new Error(String(error));
+  const thrown = error instanceof Error ? error : new Error(String(error));
+  // A client of the API sees no reason; the operator who runs a command does.
+  const { name, message, stack = message } = thrown.name === 'ApiError' && thrown.cause instanceof Error && PLAIN_ERRORS.has(thrown.cause.name) ? thrown.cause : thrown;
   const said = PLAIN_ERRORS.has(name) ? message : `${message} (--log-level debug shows where)`;
   process.stderr.write(`monolith: ${debugging(process.argv) ? stack : said}\n`);
   process.exitCode = error instanceof Error && (error.name === 'ConfigError' || error.name === 'UsageError') ? 2 : 1;

@@ -5,6 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accounts } from './accounts/accounts.js';
 import type { SweptDirectory } from './accounts/directory.js';
+import { UNKNOWN_KEY_BYTES } from './accounts/unknown-keys.js';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from './admission/counter-memory.js';
 import type { Config } from './config/settings.js';
 import { setupUrl } from './dashboard/api/objects.js';
@@ -31,6 +32,7 @@ import { AnsweringThreads } from './threads/answering-threads.js';
 import { LocalBus } from './shared/bus.js';
 import { SharedCounts, upstreamBytes } from './generation/upstream/shared-counts.js';
 import { HubBus } from './threads/hub-bus.js';
+import { ERASURE_HOLD_BYTES } from './shared/erasure-hold.js';
 import { ThreadStates } from './shared/thread-states.js';
 
 // What a drain waits for after everything should have ended.
@@ -169,6 +171,8 @@ function sharedState(config: Config): SharedState {
     process: randomBytes(6).toString('hex'),
     counters: new SharedArrayBuffer(COUNTER_BYTES),
     ledgers: new SharedArrayBuffer(ledgerBytes(answering)),
+    unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES),
+    erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES),
     upstreams: new SharedArrayBuffer(upstreamBytes(upstreamShape(config))),
     held: new SharedArrayBuffer(HeldResponses.bytes(answering + 1)),
     threads: new SharedArrayBuffer(ThreadStates.bytes(answering)),

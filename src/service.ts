@@ -12,6 +12,7 @@ import type { Erasable } from './accounts/delete-organization.js';
 import type { SweptDirectory } from './accounts/directory.js';
 import type { OrganizationView } from './accounts/organizations.js';
 import { ServerReaders } from './accounts/server-readers.js';
+import { UnknownKeys } from './accounts/unknown-keys.js';
 import type { Admission } from './admission/admission.js';
 import { ledgerOf } from './admission/counter-memory.js';
 import { openAdmission } from './admission/open-admission.js';
@@ -66,7 +67,9 @@ import { EngineTuning } from './operator/engine-tuning.js';
 import { LiveRecorder } from './operator/live-recorder.js';
 import { LiveView } from './operator/live-view.js';
 import { readServerRecord } from './storage/data-dir-lock.js';
+import { LmdbClockRecords } from './storage/lmdb/clock-record.js';
 import { openStore } from './storage/lmdb-store.js';
+import { PostgresClockRecords } from './storage/postgres/clock-record.js';
 import { openSharedDatabase } from './storage/postgres/shared-database.js';
 import type { ResponseStore } from './storage/response-store.js';
 import type { Telemetry } from './telemetry/types.js';
@@ -78,8 +81,10 @@ import { UsageSweep } from './usage/usage-sweep.js';
 import { RequestRecorder } from './requests/request-recorder.js';
 import { RequestSweep } from './requests/request-sweep.js';
 import { unadmittedEntry } from './requests/unadmitted.js';
+import { ErasureHold } from './shared/erasure-hold.js';
 import { ThreadStates } from './shared/thread-states.js';
 import type { LimitValues } from './wire/dashboard.js';
+import { openClockGuard } from './service/clock-guard.js';
 import { tellCounters } from './service/counters-log.js';
 import { tellUpstream } from './service/upstream-log.js';
 import { tellResidency } from './service/residency-log.js';
@@ -102,10 +107,14 @@ export interface SharedState {
   counters: SharedArrayBuffer;
   /** What each answering thread has admitted and not finished: ledgerOf() in src/admission. */
   ledgers: SharedArrayBuffer;
+  /** Unknown API keys by address: src/accounts/unknown-keys.ts. */
+  unknownKeys: SharedArrayBuffer;
   /** Servers that models run on elsewhere: src/generation/upstream/shared-counts.ts. */
   upstreams: SharedArrayBuffer;
   /** Stored responses held against erasure: src/storage/held-responses.ts. */
   held: SharedArrayBuffer;
+  /** That nothing is erased: src/shared/erasure-hold.ts. */
+  erasure: SharedArrayBuffer;
   /** What the answering threads are doing: src/shared/thread-states.ts. Empty if there is but one thread. */
   threads: SharedArrayBuffer;
 }
@@ -162,20 +171,24 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   undo.add(tellStorageFailure(store, threads, log));
   const database = config.state.url === null ? null : await openSharedDatabase({ ...config.state, url: config.state.url }, primary, log);
   undo.add(() => database?.close());
-  const opening = { bus: threads, settings: config.responses, primary, log, undo };
-  const { responses, bus, watch } = database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
+  const hold = new ErasureHold(shared.erasure);
+  const gate = await openClockGuard({
+    records: database === null ? new LmdbClockRecords(store) : new PostgresClockRecords(database.database, database.clock), hold, primary, log, undo,
+  });
+  const opening = { gate, bus: threads, settings: config.responses, primary, log, undo };
+  const { responses, bus, watch, skew } = database === null ? folderResponses(store, shared.held, opening) : await databaseResponses(database, opening);
   const changes = new AccountChanges(bus);
   undo.add(() => changes.close());
   const stores = database === null ? folderStores(store, changes, undo) : await databaseStores(database, config.state, changes, log, undo);
   const { directory, prices, budgets, saved, usage: usageStore, requests: requestLog, sealer: sealerState } = stores;
-  const { holds, tuneRuns, history } = ownStores(store);
+  const { holds, tuneRuns, history } = ownStores(store, gate);
   const usage = new UsageRecorder(usageStore, log);
   undo.add(() => usage.close());
-  const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed')) : null;
+  const usageSweep = primary ? new UsageSweep(usageStore, config.usage, (err) => log.error({ err }, 'sweeping usage failed'), gate, directory.now) : null;
   undo.add(() => usageSweep?.close());
   const requests = new RequestRecorder(requestLog, config.requests, log);
   undo.add(() => requests.close());
-  const requestSweep = primary ? new RequestSweep(requestLog, config.requests, (err) => log.error({ err }, 'sweeping the request log failed')) : null;
+  const requestSweep = primary ? new RequestSweep(requestLog, config.requests, (err) => log.error({ err }, 'sweeping the request log failed'), gate, directory.now) : null;
   undo.add(() => requestSweep?.close());
   const background = new BackgroundResponses(responses, telemetry, bus);
   undo.add(() => background.close());
@@ -185,7 +198,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   }
   const mailer = openMailer(config.mail, log);
   undo.add(() => mailer.close());
-  const accounts = new Accounts(directory, changes, stores.trust);
+  const accounts = new Accounts(directory, changes, stores.trust, new UnknownKeys(shared.unknownKeys, shared.process));
   undo.add(() => accounts.close());
 
   const pool = new ModelPool(loadOptions(config), undefined, async (pooled, engine) => {
@@ -261,9 +274,9 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   undo.add(() => served.close());
   const keys = await openKeyRing(sealerState, config.secrets.signing_keys);
   const box = new SecretBox(keys);
-  const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box);
+  const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
   if (primary) await codes.reseal((user) => log.error({ user }, 'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys'));
-  const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'whether an organization is suspended could not be looked up'));
+  const generations = new RunningGenerations(accounts, (err) => log.error({ err }, 'the state of organizations and keys with something running could not be looked up'));
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
     models, admission, telemetry, usage, requests, images: createImageLoader(config.images), limits: { maxN: config.limits.max_n }, generations,
@@ -279,9 +292,9 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const stored: Erasable = { eraseOrganization: (id) => Promise.all([responses.eraseOrganization(id), saved.eraseOrganization(id), requestLog.eraseOrganization(id), budgets.set(id, null, null)]) };
 
   if (primary) directory.keepSwept(async () => {
-    await finishDeletions(directory.organizations, stored, config.usage.row_days);
+    await finishDeletions(directory.organizations, stored, config.usage.row_days, directory.now());
     await saved.sweep(async (id) => await directory.users.get(id) !== null);
-  }, (err) => log.error({ err }, 'sweeping accounts failed'));
+  }, (err) => log.error({ err }, 'sweeping accounts failed'), gate);
   const liveRecorder = primary ? new LiveRecorder(history, (err) => log.error({ err }, 'the live view\'s past cannot be written')) : null;
   undo.add(() => liveRecorder?.close());
   const live = new LiveView({ pool, telemetry, bus, primary, ...(liveRecorder === null ? {} : { history: liveRecorder }) });
@@ -296,7 +309,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) => log.error({ err }, 'a mail could not be written'));
   const dashboard: DashboardDeps = {
-    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users), organizationLimits, monthTokens,
+    config, guard, origin, usage: usageStore, prices, budgets, saved, requestLog, stored, directory, accounts, admission, responses, background, pool, models, telemetry, chat, letters, codes, box, oidc: OidcProvider.of(config), tickets: new SignInTickets(box, directory.users, directory.now), organizationLimits, monthTokens,
     draining: () => http.draining,
   };
   const pulls = new Pulls(hub, bus, log);
@@ -316,13 +329,13 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
     hub, hubEndpoint: config.hub.endpoint, pulls, fileFacts: new FileFacts(loadOptions(config)), note: (actor, action, target) => directory.audit.note(null, actor, action, target),
     config, origin, usage: usageStore, prices, requestLog, directory, accounts, pool, models, modelSettings, served, residency, tuning, live, history, organizationLimits, monthTokens };
   const admin = primary && config.admin.token !== null ? new HttpServer({
-    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key) => accounts.authenticate(key),
-    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts), operator),
+    config: { ...config, host: config.admin.host }, telemetry, authenticate: (key, from) => accounts.authenticate(key, from),
+    routes: operatorRoutes(tokenOperators(config.admin.token, directory.attempts, directory.now), operator),
   }) : null;
   undo.add(() => admin?.close());
   const readers = new ServerReaders(config.metrics.token, accounts, directory.users);
   const routes: Route[] = [
-    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
+    ...healthRoutes({ health: () => ({ ...poolHealth(pool, upstreams, failed, draining), threads: states.list(), counters: admission.health(), skew: skew(), erasure: hold.held, storage: store.failure?.message ?? null }), telemetry, stallMs: config.engine.stall_ms, metricsPublic: config.metrics.public, readers }),
     ...stateRoutes({ states: () => modelStates(pool, models), check: (exchange) => readers.check(exchange) }),
     ...modelsRoutes({ list: () => models.describe(), find: (asked) => models.describeOne(asked) }),
     openApiRoute({ maxN: config.limits.max_n }),
@@ -338,7 +351,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
   const http = new HttpServer({
     config,
     telemetry,
-    authenticate: (key) => accounts.authenticate(key),
+    authenticate: (key, from) => accounts.authenticate(key, from),
     reads: (identity) => admission.read(identity),
     connect: (organizationId, limit) => admission.connect(organizationId, limit),
     finished: (record) => {

@@ -2,6 +2,7 @@
 // thread remembers of keys is key-cache.ts's. What changes is forgotten here at once, in the other threads by the bus,
 // and in other processes within a second.
 
+import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../identity/identity.js';
 import type { ApiKeys, CreatedKey, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
@@ -9,26 +10,38 @@ import type { AccountChanges, AccountsListener } from './changes.js';
 import type { Directory } from './directory.js';
 import { KeyCache, organizationSuspended } from './key-cache.js';
 import type { KeyTrust } from './key-cache.js';
-import { identityFor } from './key-store.js';
-import { timeOf } from './keys.js';
+import { identityFor, keyRefusal } from './key-store.js';
+import type { KeyStore } from './key-store.js';
+import { keyStatus } from './keys.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
+import type { UnknownKeys } from './unknown-keys.js';
 
 // How often the times of last use are written, together.
 const LAST_USED_FLUSH_MS = 10_000;
 
+export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
+
+/** Ids of keys, unlike what stands for the playground. */
+const isKeyId = (id: string): boolean => id.startsWith('key_');
+
 export class Accounts {
   readonly keys: ApiKeys;
   readonly organizations: Organizations;
+  /** As Directory.now. */
+  readonly now: () => number;
+  private readonly keyStore: KeyStore;
   private readonly cache: KeyCache;
   private readonly flushTimer: NodeJS.Timeout;
   private readonly stopListening: () => void;
 
-  /** `trust`: of a store whose changes are told; without it keys are remembered for a second. */
-  constructor({ apiKeys, organizations, keyStore }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null) {
+  /** `trust`: for a store that reports changes; without it keys are cached for a second. `unknown`: limits unknown keys per address. */
+  constructor({ apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>, private readonly changes: AccountChanges, trust: KeyTrust | null = null, unknown: UnknownKeys | null = null) {
     this.keys = apiKeys;
     this.organizations = organizations;
-    this.cache = new KeyCache(keyStore, Date.now, trust);
+    this.now = now;
+    this.keyStore = keyStore;
+    this.cache = new KeyCache(keyStore, { now, trust, unknown });
     this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));   // before anybody who asks here again
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
@@ -63,7 +76,7 @@ export class Accounts {
     const bare = reference.replace(/^sk-/, '');
     const all = await this.keys.all();
     const found = all.filter((key) => key.id === reference || key.publicId === bare);
-    const loose = found.length > 0 ? found : all.filter((key) => key.last4 === reference && timeOf(key.revokedAt) > Date.now());
+    const loose = found.length > 0 ? found : all.filter((key) => key.last4 === reference && keyStatus(key, new Date(this.now())) !== 'revoked');
     return loose.length > 1 ? 'several' : loose[0] ?? null;
   }
 
@@ -73,9 +86,21 @@ export class Accounts {
     if (key !== undefined) await this.keys.revoke(key.organizationId, id, null);
   }
 
-  /** Who a key speaks for: at once if that is remembered. Throws or rejects with ApiError 401 or 403. */
-  authenticate(secret: string): Identity | Promise<Identity> {
-    return this.cache.authenticate(secret);
+  /** As KeyCache.authenticate(). */
+  authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
+    return this.cache.authenticate(secret, from);
+  }
+
+  /** Why what an organization has running with each of these keys must end; null: it may go on. Ids that no key has (the playground) stand for the organization. */
+  async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
+    const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));
+    const now = this.now();
+    return (keyId) => {
+      if (organization !== 'active') return 'organization_suspended';
+      if (!isKeyId(keyId)) return null;
+      const ends = keys.get(keyId);
+      return ends === undefined ? 'api_key_revoked' : keyRefusal(ends, now);
+    };
   }
 
   /** Called after each change that this thread makes or hears of. Returns how to stop. */

@@ -7,7 +7,7 @@ import { apiError } from '../errors.js';
 import type { Scope } from '../identity/identity.js';
 import type { Role } from '../wire/dashboard.js';
 import type { Actor } from './audit.js';
-import { ALL_SCOPES, keyStatus, timeOf } from './keys.js';
+import { ALL_SCOPES, keyStatus, revokedNow, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
 import { hasRole } from './members.js';
 import type { Slice } from './slice.js';
@@ -79,8 +79,8 @@ export function checkChanger(own: Role | undefined, by: string, key: KeyRecord):
 export const tooManyKeys = (): Error => apiError('too_many_entries', `An organization may have ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
 
 /** What a key becomes. Throws ApiError 422 if it has ended, or is revived where there are enough already. */
-export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => number): KeyRecord {
-  const status = keyStatus(key, new Date());
+export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => number, now: number): KeyRecord {
+  const status = keyStatus(key, new Date(now));
   if (status === 'revoked') throw apiError('invalid_value', 'This API key has been revoked: nothing of it can be changed.', 'id');
   if (status === 'expired' && change.expiresAt !== undefined && activeKeys() >= MAX_ACTIVE_KEYS) throw tooManyKeys();
   const { expiresAt, ...others } = given(change);
@@ -108,6 +108,7 @@ export function successorOf(key: KeyRecord, made: { id: string; secret: string; 
     ...key, id: made.id, createdBy: made.createdBy ?? key.createdBy, publicId: made.publicId, last4: made.secret.slice(-4), hash: made.hash,
     createdAt: now.toISOString(), lastUsedAt: null, revokedAt: null, rotatedFrom: key.id,
   };
+  if (overlapS === 0) return { next, before: revokedNow(key, now.getTime()) };
   const end = Math.min(timeOf(key.revokedAt), now.getTime() + overlapS * 1000);
   return { next, before: { ...key, revokedAt: new Date(end).toISOString() } };
 }

@@ -25,6 +25,10 @@ export interface Attempts {
   counted(kind: AttemptKind, whose: string): Promise<Counted>;
 }
 
+/** A row that ends later than the rule allows was written while the clock was ahead: it ends in its time from now. */
+export const capped = (row: Counted, now: number): Counted => (isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row);
+export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
+
 /** What is stored of whose attempts they are. Hashed: what people type may be long, and is nobody's business. */
 export const hashOfWhose = (whose: string): string => createHash('sha256').update(whose).digest('base64url');
 

@@ -1,14 +1,21 @@
-// What one thread remembers of keys: no longer than nobody says that something has changed, and that only as long as it
-// would have been said. A key that is remembered is answered for at once, without a promise. Event-loop thread only.
+// API keys cached by one thread: until something about them changes, and only as long as this thread would learn of a change.
+// A cached key costs no promise. Ages are measured by the monotonic clock, the ends of keys judged by the store's clock, so
+// setting this machine's clock neither keeps a key valid nor ends it early. Event-loop thread only.
 
+import { performance } from 'node:perf_hooks';
 import { ApiError, apiError } from '../errors.js';
+import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../identity/identity.js';
+import { KeyLookups } from './key-lookups.js';
 import { keyDigest } from './keys.js';
+import type { UnknownKeys } from './unknown-keys.js';
+import { keyRefusal } from './key-store.js';
 import type { KeyHolder, KeyStore } from './key-store.js';
 
 // A looked-up key is trusted this long: well under the 5 s in which a revocation must act.
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
+const KNOWN_KEYS = 2 * CACHE_ENTRIES;
 // Where changes are told (KeyTrust), what was remembered holds as long as everything is known that was changed so long ago.
 const TRUSTED_MS = 900;
 // For one whose key is remembered: so long a store may take that is perhaps away.
@@ -16,12 +23,15 @@ const ANSWER_MS = 1_000;
 // The longest the settings let a chosen key be, with room to spare.
 const MAX_KEY_LENGTH = 512;
 
+const REFUSALS = { api_key_revoked: 'The API key has been revoked.', api_key_expired: 'The API key is past its expiry date.' } as const;
+
 // Only keys that exist are remembered: whoever tries keys out fills nothing.
 interface Entry { readonly holder: KeyHolder; readonly readAt: number }
+interface Lookup { readonly found: Promise<KeyHolder | undefined>; readonly beganAt: number }
 
-/** Of a store whose changes are told to who asks it: how far that can be relied on. */
+/** How far notifications of changes can be relied on, for a store that sends them. */
 export interface KeyTrust {
-  /** Milliseconds since 1970: what was changed before has been told of here. */
+  /** Monotonic milliseconds: every change made before this moment has arrived here. */
   readonly confirmedAt: number;
   /** It is not known what was changed of late. */
   readonly away: boolean;
@@ -31,22 +41,45 @@ export interface KeyTrust {
   readonly awayMs: number;
 }
 
+export interface KeyCacheOptions {
+  /** Milliseconds since 1970, by the clock that ends keys. */
+  now?: () => number;
+  /** Monotonic milliseconds. */
+  elapsed?: () => number;
+  /** Without it a key is cached for a second. */
+  trust?: KeyTrust | null;
+  /** Limits what one address may try; null: no limit. */
+  unknown?: UnknownKeys | null;
+}
+
 export class KeyCache {
+  readonly #now: () => number;
+  readonly #elapsed: () => number;
+  private readonly trust: KeyTrust | null;
   readonly #entries = new Map<string, Entry>();
+  /** Digests of keys that exist, also of those whose entry was dropped: they are looked up without waiting behind unknown ones. The oldest go first. */
+  readonly #known = new Set<string>();
+  /** Lookups under way, so that requests with the same key share one. */
+  readonly #looking = new Map<string, Lookup>();
+  readonly #lookups: KeyLookups;
   #lastUsed = new Map<string, number>();
   #changes = 0;
 
-  /** Without `trust` a key is remembered for a second. */
-  constructor(private readonly store: KeyStore, private readonly now: () => number = Date.now, private readonly trust: KeyTrust | null = null) {}
+  constructor(private readonly store: Pick<KeyStore, 'find' | 'noteLastUsed'>, { now = Date.now, elapsed = () => performance.now(), trust = null, unknown = null }: KeyCacheOptions = {}) {
+    this.#now = now;
+    this.#elapsed = elapsed;
+    this.trust = trust;
+    this.#lookups = new KeyLookups(unknown);
+  }
 
-  /** Who a key speaks for. Throws or rejects with ApiError 401 or 403. */
-  authenticate(secret: string): Identity | Promise<Identity> {
+  /** The owner of a key. `from`: the client, whose unknown keys are limited. Throws or rejects with ApiError 401, 403, 429, 503. */
+  authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
     const digest = keyDigest(secret);
-    const now = this.now();
+    const elapsed = this.#elapsed();
     const entry = this.#entries.get(digest);
-    if (entry !== undefined && this.#holds(entry, now)) return this.#use(entry.holder, now);
-    return this.#look(digest, now, entry);
+    if (entry !== undefined && this.#holds(entry, elapsed)) return this.#use(entry.holder);
+    return this.#look(digest, entry, from?.remoteAddress ?? null);
   }
 
   /** Keys it remembers, and uses of keys. */
@@ -57,6 +90,7 @@ export class KeyCache {
   /** Something was changed, of one organization or (null) of any: what is remembered of it holds no more. */
   forget(organizationId: string | null = null): void {
     this.#changes++;
+    this.#looking.clear();
     if (organizationId === null) this.#entries.clear();
     else for (const [digest, { holder }] of this.#entries) if (holder.identity.organizationId === organizationId) this.#entries.delete(digest);
   }
@@ -81,33 +115,58 @@ export class KeyCache {
     return this.trust !== null && now - this.trust.confirmedAt <= this.trust.awayMs;
   }
 
-  async #look(digest: string, readAt: number, known: Entry | undefined): Promise<Identity> {
+  async #look(digest: string, known: Entry | undefined, address: string | null): Promise<Identity> {
     const changes = this.#changes;
     let holder: KeyHolder | undefined;
+    let readAt: number;
     try {
-      if (this.trust?.gone === true) throw unreachable();   // whoever asks now and then finds out when it is back
-      holder = await (known === undefined || this.trust === null ? this.store.find(digest) : within(ANSWER_MS, this.store.find(digest)));
+      if (this.trust?.gone === true) throw unreachable();   // the change feed keeps trying
+      const { found, beganAt } = this.#find(digest, address);
+      readAt = beganAt;
+      holder = await (known === undefined || this.trust === null ? found : within(ANSWER_MS, found));
     } catch (error) {
-      if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.now())) throw error;
-      return this.#use(known.holder, this.now());
+      if (known === undefined || !(error instanceof ApiError) || changes !== this.#changes || !this.#lasts(this.#elapsed())) throw error;
+      return this.#use(known.holder);
     }
     if (holder === undefined) {
       this.#entries.delete(digest);
+      this.#known.delete(digest);
       throw unknownKey();
     }
+    this.#isKnown(digest);
     if (changes === this.#changes) {               // else it may be as it was before the change
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
       this.#entries.set(digest, { holder, readAt });
     }
-    return this.#use(holder, this.now());
+    return this.#use(holder);
   }
 
-  #use({ keyId, revokedAt, expiresAt, suspended, identity }: KeyHolder, now: number): Identity {
-    if (revokedAt <= now) throw apiError('api_key_revoked', 'The API key has been revoked.');
-    if (expiresAt <= now) throw apiError('api_key_expired', 'The API key is past its expiry date.');
-    if (suspended) throw organizationSuspended();
-    this.#lastUsed.set(keyId, now);
-    return identity;
+  /** One lookup for all requests that come with the key meanwhile. */
+  #find(digest: string, address: string | null): Lookup {
+    const looking = this.#looking.get(digest);
+    if (looking !== undefined) return looking;
+    const find = (): Promise<KeyHolder | undefined> => this.store.find(digest);
+    const lookup: Lookup = { beganAt: this.#elapsed(), found: this.#known.has(digest) ? find() : this.#lookups.run(address, find) };
+    this.#looking.set(digest, lookup);
+    const over = (): void => { if (this.#looking.get(digest) === lookup) this.#looking.delete(digest); };
+    lookup.found.then(over, over);
+    return lookup;
+  }
+
+  #isKnown(digest: string): void {
+    if (this.#known.has(digest)) return;
+    const [oldest] = this.#known;
+    if (oldest !== undefined && this.#known.size >= KNOWN_KEYS) this.#known.delete(oldest);
+    this.#known.add(digest);
+  }
+
+  #use(holder: KeyHolder): Identity {
+    const now = this.#now();
+    const refusal = keyRefusal(holder, now);
+    if (refusal !== null) throw apiError(refusal, REFUSALS[refusal]);
+    if (holder.suspended) throw organizationSuspended();
+    this.#lastUsed.set(holder.keyId, now);
+    return holder.identity;
   }
 }
 

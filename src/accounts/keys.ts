@@ -37,8 +37,10 @@ export interface KeyRecord {
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
-  /** In the future while a rotated key goes on beside its successor. */
+  /** For display, except after a rotation: there it is the end of the overlap, during which old and new key are both valid. */
   revokedAt: string | null;
+  /** Revoked for good, whatever any clock shows. Absent on keys that are not, and on keys whose overlap has a set end. */
+  revoked?: boolean;
   rotatedFrom: string | null;
 }
 
@@ -52,11 +54,14 @@ export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
   };
 }
 
-export function keyStatus(key: Pick<KeyRecord, 'revokedAt' | 'expiresAt'>, now: Date): 'active' | 'expired' | 'revoked' {
-  if (timeOf(key.revokedAt) <= now.getTime()) return 'revoked';
+export function keyStatus(key: Pick<KeyRecord, 'revoked' | 'revokedAt' | 'expiresAt'>, now: Date): 'active' | 'expired' | 'revoked' {
+  if (key.revoked === true || timeOf(key.revokedAt) <= now.getTime()) return 'revoked';
   if (timeOf(key.expiresAt) <= now.getTime()) return 'expired';
   return 'active';
 }
+
+/** A key that is revoked now. Processes obey the flag as soon as they read it; the time is for display. */
+export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({ ...key, revoked: true, revokedAt: new Date(Math.min(timeOf(key.revokedAt), now)).toISOString() });
 
 /** Milliseconds since 1970; Infinity: never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));

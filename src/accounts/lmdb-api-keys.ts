@@ -3,7 +3,7 @@
 //
 //   keys                  id                          → record
 //   keys-by-hash          hash in hexadecimal         → id
-//   keys-by-organization  [organization, created, id] → time of its end in ms; null: none known
+//   keys-by-organization  [organization, created, id] → when it stops being valid, in ms; 0: revoked, null: no end is set
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { newAccountId, newApiKey } from '../ids.js';
@@ -11,7 +11,7 @@ import type { Key, Store, Table } from '../storage/store.js';
 import { changedKey, checkChanger, checkMaker, checkRotating, given, MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, newKeyRecord, successorOf, tooManyKeys } from './api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from './api-keys.js';
 import type { Actor } from './audit.js';
-import { keyDigest, keyedHash, keyStatus, timeOf } from './keys.js';
+import { keyDigest, keyedHash, revokedNow, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
 import type { MembershipTable } from './lmdb/membership-table.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
@@ -103,7 +103,7 @@ export class LmdbApiKeys implements ApiKeys {
     const changed = await this.store.transaction(() => {
       const key = this.row(organizationId, id);
       if (key === undefined) return null;
-      const next = changedKey(key, change, () => this.activeCount(organizationId));
+      const next = changedKey(key, change, () => this.activeCount(organizationId), Date.now());
       this.write(next);
       this.audit.note(organizationId, actor, 'api_key.changed', id, { name: next.name, fields: Object.keys(given(change)) });
       return next;
@@ -141,8 +141,8 @@ export class LmdbApiKeys implements ApiKeys {
   async revoke(organizationId: string, id: string, actor: Actor | null): Promise<KeyRecord | null> {
     const revoked = await this.store.transaction(() => {
       const key = this.row(organizationId, id);
-      if (key === undefined || keyStatus(key, new Date()) === 'revoked') return key ?? null;
-      const next = { ...key, revokedAt: new Date().toISOString() };
+      if (key === undefined || key.revoked === true) return key ?? null;
+      const next = revokedNow(key, Date.now());
       this.write(next);
       if (actor !== null) this.audit.note(organizationId, actor, 'api_key.revoked', id, { name: key.name });
       return next;
@@ -158,10 +158,9 @@ export class LmdbApiKeys implements ApiKeys {
       from = await this.store.transaction((): Key | null => {
         const { to } = ofOrganization(organizationId);
         const places = [...this.byOrganization.keys({ from: begin, to, limit: SLICE + 1 })] as [string, number, string][];
-        const revokedAt = new Date().toISOString();
         for (const [, , id] of places.slice(0, SLICE)) {
           const key = this.rows.get(id);
-          if (key !== undefined && timeOf(key.revokedAt) > Date.now()) this.write({ ...key, revokedAt });
+          if (key !== undefined && key.revoked !== true) this.write(revokedNow(key, Date.now()));
         }
         return places[SLICE] ?? null;
       });
@@ -210,7 +209,7 @@ export class LmdbApiKeys implements ApiKeys {
   /** Within a transaction: the record and its place in the organization's list. */
   private write(key: KeyRecord): void {
     void this.rows.put(key.id, key);
-    const end = Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
+    const end = key.revoked === true ? 0 : Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
     void this.byOrganization.put(placeOf(key), end === Infinity ? null : end);
   }
 

@@ -2,7 +2,7 @@
 
 import type { Key, Store, Table } from '../storage/store.js';
 import { walk } from '../storage/walk.js';
-import { ATTEMPTS_MS, hashOfWhose, MAX_ATTEMPTS, tooMany } from './attempts.js';
+import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from './attempts.js';
 import type { AttemptKind, Attempts, Counted } from './attempts.js';
 
 export class LmdbAttempts implements Attempts {
@@ -16,13 +16,14 @@ export class LmdbAttempts implements Attempts {
     const keys = whose.map((one) => keyOf(kind, one));
     const over = (rows: readonly Counted[], now: number): number => Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
-    // First by reading alone: whoever goes on although refused must cost next to nothing.
-    const early = over(current(this.now()), this.now());
+    // First by reading alone: a client that goes on although it is refused must cost next to nothing.
+    const early = keys.some((key) => this.isTooLong(key)) ? 0 : over(current(this.now()), this.now());
     const wait = early > 0 ? early : await this.store.transaction(() => {
       const now = this.now();
       const rows = current(now);
       const late = over(rows, now);
-      if (late === 0) rows.forEach((row, at) => void this.rows.put(keys[at] as Key, { ...row, count: row.count + 1 }));
+      if (late > 0) rows.forEach((row, at) => { if (this.isTooLong(keys[at] as Key)) void this.rows.put(keys[at] as Key, row); });
+      else rows.forEach((row, at) => void this.rows.put(keys[at] as Key, { ...row, count: row.count + 1 }));
       return late;
     });
     if (wait > 0) throw tooMany(wait);
@@ -30,7 +31,9 @@ export class LmdbAttempts implements Attempts {
 
   async counted(kind: AttemptKind, whose: string): Promise<Counted> {
     this.store.refresh();   // operators with the token read no session and no key: what other threads have answered is there for all that follows
-    return this.current(keyOf(kind, whose), this.now());
+    const key = keyOf(kind, whose);
+    if (this.isTooLong(key)) await this.store.transaction(() => { if (this.isTooLong(key)) void this.rows.put(key, this.current(key, this.now())); });
+    return this.current(key, this.now());
   }
 
   /** Within a transaction: an attempt that was counted was none. */
@@ -54,7 +57,12 @@ export class LmdbAttempts implements Attempts {
 
   private current(key: Key, now: number): Counted {
     const row = this.rows.get(key);
-    return row === undefined || row.until <= now ? { count: 0, until: now + ATTEMPTS_MS } : row;
+    return row === undefined || row.until <= now ? { count: 0, until: now + ATTEMPTS_MS } : capped(row, now);
+  }
+
+  private isTooLong(key: Key): boolean {
+    const row = this.rows.get(key);
+    return row !== undefined && isTooLong(row, this.now());
   }
 }
 

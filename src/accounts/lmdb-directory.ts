@@ -1,5 +1,6 @@
 // Directory over LMDB; the primary thread's sweeps what is over.
 
+import type { EraseGate } from '../storage/erase-gate.js';
 import type { Store } from '../storage/store.js';
 import { Accounts } from './accounts.js';
 import { AccountChanges } from './changes.js';
@@ -43,6 +44,7 @@ export class LmdbDirectory implements SweptDirectory {
   readonly keyStore: LmdbKeyStore;
   readonly attempts: LmdbAttempts;
   readonly audit: LmdbAuditLog;
+  readonly now = Date.now;
   private readonly sweeping: Sweeping;
 
   /** `changes` is told of each change to keys and organizations. */
@@ -71,8 +73,8 @@ export class LmdbDirectory implements SweptDirectory {
     this.sweeping = new Sweeping(async () => { for (const table of swept) await table.sweep(); });
   }
 
-  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void): void {
-    this.sweeping.keep(also, onError);
+  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
+    this.sweeping.keep(also, onError, gate);
   }
 
   sweep(also?: () => Promise<void>): Promise<void> {

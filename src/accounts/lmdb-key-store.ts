@@ -1,8 +1,9 @@
 // KeyStore over the tables of keys, organizations and their settings, all read in one turn of the event loop.
 
 import { identityFor } from './key-store.js';
-import type { KeyHolder, KeyStore } from './key-store.js';
+import type { KeyEnds, KeyHolder, KeyStore, Standing } from './key-store.js';
 import { timeOf } from './keys.js';
+import type { KeyRecord } from './keys.js';
 import type { OrganizationTable } from './lmdb/organization-table.js';
 import type { SettingsTable } from './lmdb/settings-table.js';
 import type { LmdbApiKeys } from './lmdb-api-keys.js';
@@ -16,9 +17,19 @@ export class LmdbKeyStore implements KeyStore {
     if (key === undefined || organization === undefined) return undefined;
     const isDeleted = (organization.deletedAt ?? null) !== null;
     return {
-      // What an organization that is gone had are revoked keys.
-      keyId: key.id, revokedAt: isDeleted ? 0 : timeOf(key.revokedAt), expiresAt: timeOf(key.expiresAt), suspended: organization.status === 'suspended',
+      // The keys of a deleted organization are revoked.
+      ...endsOf(key), keyId: key.id, revoked: isDeleted || key.revoked === true, suspended: organization.status === 'suspended',
       identity: identityFor(organization, this.settings.get(organization.id), key),
+    };
+  }
+
+  async standing(organizationId: string, keyIds: readonly string[]): Promise<Standing> {
+    const organization = this.organizations.row(organizationId);
+    const isThere = organization !== undefined && (organization.deletedAt ?? null) === null;
+    const found = await Promise.all(keyIds.map((id) => this.keys.get(organizationId, id)));
+    return {
+      organization: isThere ? organization.status : 'gone',
+      keys: new Map(found.flatMap((key) => (key === null ? [] : [[key.id, endsOf(key)] as const]))),
     };
   }
 
@@ -26,3 +37,5 @@ export class LmdbKeyStore implements KeyStore {
     return this.keys.noteLastUsed(times);
   }
 }
+
+const endsOf = (key: KeyRecord): KeyEnds => ({ revoked: key.revoked === true, overlapEndsAt: timeOf(key.revokedAt), expiresAt: timeOf(key.expiresAt) });

@@ -9,6 +9,7 @@ import type { LmdbAttempts } from './lmdb-attempts.js';
 import type { LmdbAuditLog } from './lmdb-audit-log.js';
 import { PROPOSAL_MS } from './second-factors.js';
 import type { ProvedFactor, SecondFactor, SecondFactors } from './second-factors.js';
+import { isUsedStep } from './totp.js';
 import type { User } from './users.js';
 
 export interface SecondFactorsTables { secondFactors: SecondFactorTable; users: UserTable; sessions: SessionTable; attempts: LmdbAttempts; audit: LmdbAuditLog }
@@ -47,7 +48,7 @@ export class LmdbSecondFactors implements SecondFactors {
     const { secondFactors, attempts } = this.tables;
     return this.store.transaction(() => {
       const row = secondFactors.get(userId);
-      if (row.factor === null || step <= row.factor.lastStep) return false;
+      if (row.factor === null || isUsedStep(step, row.factor.lastStep)) return false;
       secondFactors.put(userId, { ...row, factor: { ...row.factor, lastStep: step } });
       attempts.forget('code', userId);
       return true;

@@ -20,7 +20,7 @@ export class ServerReaders {
 
   /** Rejects with ApiError 401, 403. */
   async check(exchange: Exchange): Promise<void> {
-    const who = await identify<Identity | null>((name) => exchange.header(name), (key) => (this.#isToken(key) ? null : this.accounts.authenticate(key)));
+    const who = await identify<Identity | null>((name) => exchange.header(name), exchange, (key, from) => (this.#isToken(key) ? null : this.accounts.authenticate(key, from)));
     if (who === null) return;
     exchange.actAs(who);
     if (!await this.#isOperators(who)) throw apiError('endpoint_not_allowed', 'This takes the key of an operator, or the token of the setting metrics.token.');

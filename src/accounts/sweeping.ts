@@ -1,17 +1,21 @@
 // What is over is erased now and every hour, one sweep after the other. On one thread of each process.
 
+import type { EraseGate } from '../storage/erase-gate.js';
+
 const SWEEP_MS = 3_600_000;
 
 export class Sweeping {
   #timer: NodeJS.Timeout | null = null;
+  #stopListening: () => void = () => undefined;
   #running: Promise<void> = Promise.resolve();
 
   constructor(private readonly erase: () => Promise<void>) {}
 
-  /** Sweeps now and every hour; `also` is done at the same times. */
-  keep(also: () => Promise<void>, onError: (error: unknown) => void): void {
-    const sweep = (): void => { this.sweep(also).catch(onError); };
+  /** Sweeps now, every hour and when the gate opens, as far as it allows; `also` is done at the same times. */
+  keep(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
+    const sweep = (): void => { if (gate.allows()) this.sweep(also).catch(onError); };
     sweep();
+    this.#stopListening = gate.onAllowed(sweep);
     this.#timer = setInterval(sweep, SWEEP_MS);
     this.#timer.unref();
   }
@@ -27,6 +31,7 @@ export class Sweeping {
 
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
+    this.#stopListening();
     await this.#running;
   }
 }

@@ -7,6 +7,8 @@ export const STEP_MS = 30_000;
 const DIGITS = 6;
 /** Steps beside the present one that count: a clock may be that wrong, and people take their time. */
 const SKEW = 1;
+/** A step that is accepted now and one that was accepted before are at most this far apart. */
+export const MOST_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
 
@@ -31,6 +33,9 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
   for (let step = now - SKEW; step <= now + SKEW; step++) if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
   return found;
 }
+
+/** Whether a step, found by stepOf(), must be refused because it or a later one was used last. A last step that no clock can have allowed by now was used while the clock was ahead: it does not lock the account. */
+export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MOST_LATER;
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 

@@ -1,4 +1,4 @@
-// monolith data: checks the database, copies it while a server runs, and puts a copy back.
+// monolith data: checks the database, copies it while a server runs, puts a copy back, and confirms a clock that jumped.
 
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -6,21 +6,27 @@ import { loadConfig } from '../config/load.js';
 import { showBytes } from '../config/kinds.js';
 import { backUp, checkDatabase, restore } from '../storage/database-copy.js';
 import type { Checked } from '../storage/database-copy.js';
-import { askedForHelp, noWords, UsageError } from './output.js';
+import { confirmClock, heldSince } from '../service/clock-confirmation.js';
+import type { Config } from '../config/settings.js';
+import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 
 const HELP = `
 Usage: monolith data check [PATH]      reads every page and every value of the database, or of a copy
        monolith data backup DEST       copies it, also while a server runs on it; DEST: a new file, or a folder
        monolith data restore FROM      puts a copy in its place; the one before is kept beside it
+       monolith data sweep [--confirm] shows whether erasing is held because the clock jumped ahead; --confirm: the clock is right
 
 --data-dir names the data folder. A copy holds all that was acknowledged before it began, secrets included:
 keep it as you keep the folder. More: docs/data.md.
 `;
 
+const FLAGS = { '--confirm': false };
+
 export async function data(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
-  const { config, rest } = loadConfig({ argv });
-  const [action, path, ...others] = rest;
+  const { config, rest } = loadConfig({ argv }, FLAGS);
+  const { values, words: [action, path, ...others] } = ownFlags(rest, FLAGS);
+  if (values.has('--confirm') && action !== 'sweep') throw new UsageError('data: --confirm goes with sweep');
   noWords(others);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
@@ -41,9 +47,22 @@ export async function data(argv: string[]): Promise<number> {
       process.stdout.write(`${config.data_dir} has the copy's data: ${told(checked)}\n${kept === null ? '' : `What was there before is kept in ${kept}\n`}`);
       return 0;
     }
+    case 'sweep': {
+      if (path !== undefined) throw new UsageError(`data: sweep takes no "${path}"`);
+      process.stdout.write(`${await sweepState(config, values.has('--confirm'))}\n`);
+      return 0;
+    }
     default:
-      throw new UsageError(`data: expected check, backup or restore${action === undefined ? '' : `, not "${action}"`}`);
+      throw new UsageError(`data: expected check, backup, restore or sweep${action === undefined ? '' : `, not "${action}"`}`);
   }
+}
+
+/** `confirm`: the clock of this moment is right. */
+async function sweepState(config: Pick<Config, 'data_dir' | 'state'>, confirm: boolean): Promise<string> {
+  if (confirm) return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server erases again within a minute.`;
+  const held = await heldSince(config);
+  if (held === null) return 'Nothing is held: what is past its time is erased.';
+  return `Nothing is erased: it is ${held.now.toISOString()}, more than a day after ${held.trusted.toISOString()}, the last time that a server stored. If the clock is right, run: monolith data sweep --confirm`;
 }
 
 function needed(action: string, path: string | undefined, what: string): string {

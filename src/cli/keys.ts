@@ -138,7 +138,7 @@ function expiry(text: string | undefined): Date | null {
 }
 
 async function list(accounts: Accounts, values: ReadonlyMap<string, string>): Promise<number> {
-  const now = new Date();
+  const now = new Date(accounts.now());
   const of = (await organization(accounts, values))?.id;
   const all = (await accounts.keys.all()).filter(({ organizationId }) => of === undefined || organizationId === of);
   if (values.has('--json')) {

@@ -242,7 +242,7 @@ export class HttpServer {
       const header = (name: string): string => exchange.header(name);
       this.checkHost(header);
       exchange.label = route.path;
-      const known = identify(header, this.options.authenticate);
+      const known = identify(header, exchange, this.options.authenticate);
       if (known instanceof Promise) {
         known.then((identity) => {
           if (!exchange.aborted) res.cork(() => this.upgradeAs(identity, route, exchange, context, admit));
@@ -261,9 +261,10 @@ export class HttpServer {
     if (this.draining) throw shuttingDown();
     if (header('sec-websocket-version') !== '13') throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
     checkScope(route.scope, identity.scopes);
+    const from = { remoteAddress: exchange.remoteAddress };   // after the upgrade it is not known
     const socket = admit({
       requestId: exchange.requestId, identity, header,
-      identify: () => identify(header, this.options.authenticate),
+      identify: () => identify(header, from, this.options.authenticate),
     });
     exchange.upgrade<SocketData>(context, { socket });
   }
@@ -301,7 +302,7 @@ export class HttpServer {
       this.enter(route, exchange, res);
       return;
     }
-    const known = identify(header, this.options.authenticate);
+    const known = identify(header, exchange, this.options.authenticate);
     if (known instanceof Promise) void this.later(known, route, exchange, res, (identity, body) => this.enterAs(identity, route, exchange, body));
     else this.enterAs(known, route, exchange, res);
   }
@@ -368,7 +369,7 @@ export class HttpServer {
   /** The body was long in coming: the key may have been revoked since it was looked at. Never rejects. */
   private async serveAgain(route: Route, exchange: UwsExchange): Promise<void> {
     try {
-      exchange.identity = await identify((name) => exchange.header(name), this.options.authenticate);
+      exchange.identity = await identify((name) => exchange.header(name), exchange, this.options.authenticate);
       if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveKnown(route, exchange));
     } catch (error) {
       exchange.body = undefined;

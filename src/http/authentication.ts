@@ -4,27 +4,30 @@
 import { apiError } from '../errors.js';
 import type { Identity } from '../identity/identity.js';
 
-/** Looks a key up: at once, or with a promise. Throws or rejects with ApiError 401 or 403. */
-export type Authenticate<T = Identity> = (key: string) => T | Promise<T>;
+/** The client of a request: its address is read only when it is needed. */
+export interface Sender { readonly remoteAddress: string }
+
+/** Looks a key up, synchronously or with a promise. Throws or rejects with ApiError 401, 403, 429, 503. */
+export type Authenticate<T = Identity> = (key: string, from: Sender) => T | Promise<T>;
 
 /** `header` returns '' for an absent header. Throws or rejects with ApiError. */
-export function identify<T = Identity>(header: (name: string) => string, authenticate: Authenticate<T>): T | Promise<T> {
+export function identify<T = Identity>(header: (name: string) => string, from: Sender, authenticate: Authenticate<T>): T | Promise<T> {
   const bearer = /^bearer\s+(\S+)\s*$/i.exec(header('authorization'))?.[1] ?? '';
   const apiKey = header('x-api-key').trim();
   if (bearer === '' && apiKey === '') {
     throw apiError('missing_api_key', 'No API key was sent. Send it as "Authorization: Bearer <key>" or as "x-api-key: <key>".');
   }
-  if (bearer === '') return authenticate(apiKey);
-  if (apiKey === '' || apiKey === bearer) return authenticate(bearer);
-  return eitherOf(bearer, apiKey, authenticate);
+  if (bearer === '') return authenticate(apiKey, from);
+  if (apiKey === '' || apiKey === bearer) return authenticate(bearer, from);
+  return eitherOf(bearer, apiKey, from, authenticate);
 }
 
-async function eitherOf<T>(bearer: string, apiKey: string, authenticate: Authenticate<T>): Promise<T> {
+async function eitherOf<T>(bearer: string, apiKey: string, from: Sender, authenticate: Authenticate<T>): Promise<T> {
   try {
-    return await authenticate(bearer);
+    return await authenticate(bearer, from);
   } catch (first) {
     try {
-      return await authenticate(apiKey);
+      return await authenticate(apiKey, from);
     } catch {
       throw first;
     }

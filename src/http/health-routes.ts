@@ -6,6 +6,9 @@ import { VERSION } from '../version.js';
 import type { Exchange, Route } from './exchange.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { CountersHealth } from '../admission/admission.js';
+import { isSkewed } from '../shared/clock-health.js';
+import type { ClockSkew } from '../shared/clock-health.js';
+import type { HeldErasure } from '../shared/erasure-hold.js';
 import type { ThreadState } from '../shared/thread-states.js';
 
 export interface ModelHealth {
@@ -30,6 +33,10 @@ export interface Health {
   models: readonly ModelHealth[];
   /** Null or absent: what is counted is this process's own. */
   counters?: CountersHealth | null;
+  /** Null or absent: no other machine's clock is known. */
+  skew?: ClockSkew | null;
+  /** Null or absent: what is past its time is erased. */
+  erasure?: HeldErasure | null;
   /** Why the data folder's database takes no writes any more; null or absent: it does. */
   storage?: string | null;
 }
@@ -109,6 +116,8 @@ export function healthRoutes(options: HealthOptions): Route[] {
           ...(whole ? { stall_ms: options.stallMs } : {}),
           ...(health.threads.length === 0 ? {} : { threads: health.threads }),
           ...(health.counters === null || health.counters === undefined ? {} : { counters: whole ? health.counters : { state: health.counters.state } }),
+          ...(health.skew === null || health.skew === undefined ? {} : { clock: clockBody(health.skew, whole) }),
+          ...(health.erasure === null || health.erasure === undefined ? {} : { erasure: erasureBody(health.erasure, whole) }),
           models: health.models.map((model) => ({
             name: model.name, state: model.state, progress: round(model.progress),
             ...(whole ? { error: model.error, running: model.running, waiting: model.waiting, last_step_age_ms: round(model.lastStepAgeMs) } : {}),
@@ -126,5 +135,12 @@ export function healthRoutes(options: HealthOptions): Route[] {
     },
   ];
 }
+
+const clockBody = (skew: ClockSkew, whole: boolean): object => ({
+  state: isSkewed(skew) ? 'skewed' : 'ok',
+  ...(whole ? { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads } : {}),
+});
+
+const erasureBody = ({ aheadMs, leftMs }: HeldErasure, whole: boolean): object => ({ state: 'held', ...(whole ? { clock_ahead_ms: Math.round(aheadMs), held_for_ms: Math.round(leftMs) } : {}) });
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;

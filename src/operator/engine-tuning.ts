@@ -14,6 +14,7 @@ import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../engine/model-pool.js';
 import { apiError } from '../errors.js';
 import type { Log } from '../telemetry/types.js';
+import { MOST_HOLD_S } from './engine-holds.js';
 import type { EngineHolds } from './engine-holds.js';
 import type { EngineSettingsStore, EngineValues } from './engine-settings-store.js';
 
@@ -34,7 +35,7 @@ export const tunablesPatch = z.object({
 
 /** `is_new`: begins the hold; else it is gone on with. `seconds`: until it ends, if it is not prolonged. */
 export const holdBody = z.object({
-  id: z.string().min(8).max(64), is_new: z.boolean(), seconds: z.number().int().min(1).max(600),
+  id: z.string().min(8).max(64), is_new: z.boolean(), seconds: z.number().int().min(1).max(MOST_HOLD_S),
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 

@@ -1,6 +1,7 @@
 // EngineHolds over the table `engine-holds`, keyed by engine.
 
 import type { Store, Table } from '../storage/store.js';
+import { isOver } from './engine-holds.js';
 import type { EngineHold, EngineHolds } from './engine-holds.js';
 
 export class LmdbEngineHolds implements EngineHolds {
@@ -13,7 +14,7 @@ export class LmdbEngineHolds implements EngineHolds {
   take(hold: EngineHold, isNew: boolean, now: number): Promise<boolean> {
     return this.store.transaction(() => {
       // One at a time, whatever the engine: they share the machine, and would measure each other.
-      const others = [...this.#rows.range()].some(({ value }) => value.id !== hold.id && value.until > now);
+      const others = [...this.#rows.range()].some(({ value }) => value.id !== hold.id && !isOver(value, now));
       if (others || (!isNew && this.#rows.get(hold.engine)?.id !== hold.id)) return false;
       void this.#rows.put(hold.engine, hold);
       return true;
@@ -34,7 +35,7 @@ export class LmdbEngineHolds implements EngineHolds {
   }
 
   async endPast(now: number): Promise<EngineHold[]> {
-    const isPast = ({ value }: { value: EngineHold }): boolean => value.until <= now;
+    const isPast = ({ value }: { value: EngineHold }): boolean => isOver(value, now);
     if (![...this.#rows.range()].some(isPast)) return [];
     return await this.store.transaction(() => {
       const past = [...this.#rows.range()].filter(isPast);

@@ -1,6 +1,8 @@
 // LiveHistory over the tables `live-sums` and `live-keys`, keyed [step, beginning of the slot].
 
 import type { KeyCounts } from '../shared/live-collected.js';
+import { OPEN_GATE } from '../storage/erase-gate.js';
+import type { EraseGate } from '../storage/erase-gate.js';
 import type { Key, Store, Table } from '../storage/store.js';
 import { mergedKeys } from './key-counts.js';
 import { RINGS } from './live-history.js';
@@ -15,7 +17,7 @@ export class LmdbLiveHistory implements LiveHistory {
   readonly #sums: Table<LiveSum>;
   readonly #keys: Table<KeyCounts[]>;
 
-  constructor(private readonly store: Store) {
+  constructor(private readonly store: Store, private readonly gate: Pick<EraseGate, 'allows'> = OPEN_GATE) {
     this.#sums = store.table('live-sums');
     this.#keys = store.table('live-keys');
   }
@@ -27,6 +29,7 @@ export class LmdbLiveHistory implements LiveHistory {
         const before = this.#sums.get(place);
         void this.#sums.put(place, before === undefined ? sum : addSum(before, sum));
         if (keys.length > 0) void this.#keys.put(place, mergedKeys([...this.#keys.get(place) ?? [], ...keys]));
+        if (!this.gate.allows()) continue;
         const old = { from: [stepS], to: [stepS, at - keptS], limit: ERASED_AT_ONCE };
         for (const key of [...this.#sums.keys(old)]) void this.#sums.remove(key);
         for (const key of [...this.#keys.keys(old)]) void this.#keys.remove(key);

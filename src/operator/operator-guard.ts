@@ -3,8 +3,8 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
-import { addressGroup, MAX_ATTEMPTS, tooMany } from '../accounts/attempts.js';
-import type { Attempts } from '../accounts/attempts.js';
+import { addressGroup, capped, MAX_ATTEMPTS, tooMany } from '../accounts/attempts.js';
+import type { Attempts, Counted } from '../accounts/attempts.js';
 import type { Actor } from '../accounts/audit.js';
 import type { Guard } from '../dashboard/api/guard.js';
 import { apiError } from '../errors.js';
@@ -47,17 +47,19 @@ const MAX_BODY_BYTES = 65_536;
 const MAX_REMEMBERED = 10_000;
 
 /** By token. Of one listener: what has just been counted of wrong ones is not read at once, so it is remembered too. */
-export function tokenOperators(token: string, attempts: Attempts): OperatorGuard {
+export function tokenOperators(token: string, attempts: Attempts, clock: () => number): OperatorGuard {
   const wanted = digest(token);
-  const remembered = new Map<string, { count: number; until: number }>();
+  const remembered = new Map<string, Counted>();
   const check = async (exchange: Exchange): Promise<void> => {
     const given = /^bearer\s+(\S+)\s*$/i.exec(exchange.header('authorization'))?.[1];
     if (given === undefined) throw apiError('missing_api_key', 'Send the operator token (the setting admin.token) as "Authorization: Bearer <token>".');
     const address = addressGroup(exchange.remoteAddress);
     const stored = await attempts.counted('operator', address);
     // What is remembered is looked at and added to in one turn: of many at once, none is let by for another.
-    const now = Date.now();
-    const recent = remembered.get(address);
+    const now = clock();
+    const known = remembered.get(address);
+    const recent = known === undefined ? undefined : capped(known, now);
+    if (recent !== undefined && recent !== known) remembered.set(address, recent);
     const { count, until } = recent !== undefined && recent.until > now && recent.count > stored.count ? recent : stored;
     if (count >= MAX_ATTEMPTS.operator) throw tooMany(until - now);
     if (timingSafeEqual(digest(given), wanted)) return;

@@ -18,7 +18,7 @@ export function resetLinkRoutes(guard: OperatorGuard, { config, directory, origi
         const base = userId !== null ? origin.base(exchange) : origin.fixed ?? readServerRecord(config.data_dir)?.url ?? origin.base(exchange);
         const token = await directory.signIns.handedToken(id, actor);
         if (token === null) throw apiError('resource_not_found', 'There is no such user.', 'user');
-        exchange.json(200, { url: resetUrl(base, token), expires_at: new Date(Date.now() + TOKEN_MS).toISOString() });
+        exchange.json(200, { url: resetUrl(base, token), expires_at: new Date(directory.now() + TOKEN_MS).toISOString() });
       },
     }),
   ];

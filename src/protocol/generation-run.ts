@@ -54,7 +54,7 @@ export class GenerationRun {
     }
     // A conversation of any length may have become a prompt of a few thousand tokens: nothing of it lives on meanwhile.
     this.admitted.request = { ...this.admitted.request, messages: [], raw: undefined };
-    this.#leave = this.admitted.generations.add(this.admitted.caller.identity.organizationId, this);
+    this.#leave = this.admitted.generations.add(this.admitted.caller.identity, this);
   }
 
   /** Ends it with an error that the client is told. The sink hears nothing more. */

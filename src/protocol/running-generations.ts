@@ -1,47 +1,53 @@
-// The generations under way on this thread, by organization, so that those of one that is suspended or deleted
-// can be ended wherever that was done: another thread says so by the bus, another process is noticed by looking
-// once a second at the organizations that have something running. Event-loop thread only.
+// What runs on this thread for API keys, by organization, so that it can be ended when the organization is suspended or deleted, or the
+// key revoked or expired. Other threads report changes over the bus; changes by other processes are found by looking once a second
+// at the organizations that have something running. Event-loop thread only.
 
 import { apiError } from '../errors.js';
 import { Roster } from '../shared/roster.js';
 
 const LOOK_MS = 1_000;
 
+const MESSAGES = {
+  organization_suspended: 'The organization of this request has been suspended: the answer ends here.',
+  api_key_revoked: 'The API key of this request has been revoked: the answer ends here.',
+  api_key_expired: 'The API key of this request has expired: the answer ends here.',
+} as const;
+
 /** What can be ended from outside with an error. */
 export interface Stoppable { stop(error: unknown): void }
 
-/** The little this needs of the accounts. */
-export interface OrganizationStates {
-  readonly organizations: {
-    /** Null if there is no such organization (any more). */
-    get(id: string): Promise<{ readonly status: 'active' | 'suspended' } | null>;
-  };
+/** The part of the accounts that this needs. */
+export interface CallerStates {
+  /** For each key id why its runs must end, or null. */
+  runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => keyof typeof MESSAGES | null>;
   /** Returns how to stop. Null: any organization. */
   onChanged(listener: (organizationId: string | null) => void): () => void;
 }
 
+interface Entry { readonly keyId: string; readonly run: Stoppable }
+
 export class RunningGenerations {
-  readonly #byOrganization = new Map<string, Roster<Stoppable>>();
+  readonly #byOrganization = new Map<string, Roster<Entry>>();
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
 
-  /** `onError`: whether an organization is suspended could not be looked up; it is tried again. */
-  constructor(private readonly states: OrganizationStates, private readonly onError: (error: unknown) => void) {
+  /** `onError`: the state of organizations and keys could not be looked up; it is tried again. */
+  constructor(private readonly states: CallerStates, private readonly onError: (error: unknown) => void) {
     this.#timer = setInterval(() => this.#look(null), LOOK_MS);
     this.#timer.unref();
     this.#stopListening = states.onChanged((organizationId) => this.#look(organizationId));
   }
 
-  /** Returns how to take it out again, which must be done when it has ended. */
-  add(organizationId: string, run: Stoppable): () => void {
+  /** Returns how to remove it again, which must be called when the run has ended. */
+  add({ organizationId, keyId }: { readonly organizationId: string; readonly keyId: string }, run: Stoppable): () => void {
     let runs = this.#byOrganization.get(organizationId);
     if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new Roster()));
     const own = runs;
-    const place = own.add(run);
+    const place = own.add({ keyId, run });
     return () => own.remove(place);
   }
 
-  /** Generations under way. */
+  /** What runs now. */
   get size(): number {
     let size = 0;
     for (const runs of this.#byOrganization.values()) size += runs.size;
@@ -57,16 +63,24 @@ export class RunningGenerations {
     for (const id of organizationId === null ? this.#byOrganization.keys() : [organizationId]) {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
-      if (runs.size > 0) this.#endIfSuspended(id, [...runs]).catch(this.onError);
+      if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
       else this.#byOrganization.delete(id);   // not with each that ends: they come and go all the time
     }
   }
 
-  /** Those that run now: what is admitted while this looks has been looked up itself. */
-  async #endIfSuspended(id: string, runs: readonly Stoppable[]): Promise<void> {
-    if ((await this.states.organizations.get(id))?.status === 'active') return;
-    const error = apiError('organization_suspended', 'The organization of this request has been suspended: the answer ends here.');
-    const before = new Set(runs);
-    for (const run of [...this.#byOrganization.get(id) ?? []]) if (before.has(run)) run.stop(error);
+  /** Those that run now: the key of a run that is admitted meanwhile has just been looked up. */
+  async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
+    const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];
+    const whyEnded = await this.states.runEnds(id, keyIds);
+    const refused = new Map(keyIds.flatMap((keyId) => {
+      const code = whyEnded(keyId);
+      return code === null ? [] : [[keyId, apiError(code, MESSAGES[code])] as const];
+    }));
+    if (refused.size === 0) return;
+    const before = new Set(entries);
+    for (const entry of [...this.#byOrganization.get(id) ?? []]) {
+      const error = refused.get(entry.keyId);
+      if (error !== undefined && before.has(entry)) entry.run.stop(error);
+    }
   }
 }

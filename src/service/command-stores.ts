@@ -11,6 +11,7 @@ import { PostgresServedModels } from '../operator/postgres/served-models.js';
 import type { ServedModelStore } from '../operator/served-model-store.js';
 import { openStore } from '../storage/lmdb-store.js';
 import { openPool } from '../storage/postgres/database.js';
+import { DatabaseClock } from '../storage/postgres/database-clock.js';
 import { migrate } from '../storage/postgres/migrations.js';
 
 export interface CommandStores { readonly accounts: Accounts; readonly served: ServedModelStore }
@@ -27,7 +28,14 @@ export async function withStores<T>(config: Pick<Config, 'data_dir' | 'state'>, 
   const settings = { ...config.state, url, connections: 2 };
   await migrate(settings);
   const database = openPool(settings);
-  const directory = new PostgresDirectory(database, changes);
+  let clock: DatabaseClock;
+  try {
+    clock = await DatabaseClock.measured(database);
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
+  const directory = new PostgresDirectory(database, changes, clock.now);
   return await closing({ accounts: new Accounts(directory, changes), served: new PostgresServedModels(directory.work) }, work, () => database.close());
 }
 

@@ -66,8 +66,8 @@ export function lmdbParts(store: Store): Part[] {
       const { limits, monthlyTokenCap, keepsText } = settings.get(one.id) ?? NO_SETTINGS;
       return [one.id, one.tenant, one.name, one.status, ms(one.createdAt), ms(one.deletedAt), one.erased === true, one.keysErased === true, json(limits), monthlyTokenCap, keepsText === true];
     }),
-    part<KeyRecord>(store, 'keys', 'api_keys', columns('id organization_id created_by name public_id last4 hash:bytea models:json scopes:json limits:json expires_at:bigint last_used_at:bigint created_at:bigint revoked_at:bigint rotated_from'),
-      (one) => [one.id, one.organizationId, one.createdBy, one.name, one.publicId, one.last4, one.hash, json(one.models), json(one.scopes), one.limits === null ? null : json(one.limits), ms(one.expiresAt), ms(one.lastUsedAt), ms(one.createdAt), ms(one.revokedAt), one.rotatedFrom]),
+    part<KeyRecord>(store, 'keys', 'api_keys', columns('id organization_id created_by name public_id last4 hash:bytea models:json scopes:json limits:json expires_at:bigint last_used_at:bigint created_at:bigint revoked_at:bigint revoked:boolean rotated_from'),
+      (one) => [one.id, one.organizationId, one.createdBy, one.name, one.publicId, one.last4, one.hash, json(one.models), json(one.scopes), one.limits === null ? null : json(one.limits), ms(one.expiresAt), ms(one.lastUsedAt), ms(one.createdAt), ms(one.revokedAt), one.revoked === true, one.rotatedFrom]),
     part<User>(store, 'users', 'users', columns('id email name password_hash email_verified:boolean operator:boolean locked:boolean second_factor:boolean created_at:bigint last_login_at:bigint'),
       (one) => [one.id, one.email, one.name, one.passwordHash, one.emailVerified, one.operator, one.locked, one.secondFactor === true, ms(one.createdAt), ms(one.lastLoginAt)]),
     part<Membership>(store, 'memberships', 'memberships', columns('organization_id user_id role created_at:bigint'), (one) => [one.organizationId, one.userId, one.role, ms(one.createdAt)]),

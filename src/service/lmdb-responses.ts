@@ -6,12 +6,13 @@ import type { Store } from '../storage/store.js';
 import type { Opening, Responses } from './response-stores.js';
 
 /** `held`: memory that all threads see. */
-export function folderResponses(store: Store, held: SharedArrayBuffer, { bus, settings, primary, log, undo }: Opening): Responses {
+export function folderResponses(store: Store, held: SharedArrayBuffer, { gate, bus, settings, primary, log, undo }: Opening): Responses {
   const responses = openResponseStore(store, settings, {
+    gate,
     onError: (err) => log.error({ err }, 'sweeping stored responses failed'),
     onWriteFailure: (err) => log.error({ err }, 'responses cannot be stored'),
     ...(bus.threads > 1 ? { shared: { primary, held: new HeldResponses(held, bus.index) } } : {}),
   });
   undo.add(() => responses.close());
-  return { responses, bus, watch: () => undefined };
+  return { responses, bus, watch: () => undefined, skew: () => null };
 }

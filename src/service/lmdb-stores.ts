@@ -12,6 +12,7 @@ import { LmdbTuneRuns } from '../operator/lmdb-tune-runs.js';
 import { LmdbRequestLog } from '../requests/lmdb-request-log.js';
 import { LmdbSavedStore } from '../saved/lmdb-saved-store.js';
 import { LmdbSealerState } from '../sealing/lmdb-sealer-state.js';
+import type { EraseGate } from '../storage/erase-gate.js';
 import type { Store } from '../storage/store.js';
 import { LmdbBudgetStore } from '../usage/lmdb-budget-store.js';
 import { LmdbPriceStore } from '../usage/lmdb-price-store.js';
@@ -19,7 +20,8 @@ import { LmdbUsageStore } from '../usage/lmdb-usage-store.js';
 import type { UndoStack } from './undo-stack.js';
 import type { OwnStores, SharableStores } from './stores.js';
 
-export const ownStores = (store: Store): OwnStores => ({ holds: new LmdbEngineHolds(store), tuneRuns: new LmdbTuneRuns(store), history: new LmdbLiveHistory(store) });
+/** `gate`: whether the live view's past may be erased. */
+export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({ holds: new LmdbEngineHolds(store), tuneRuns: new LmdbTuneRuns(store), history: new LmdbLiveHistory(store, gate) });
 
 /** In the data folder. */
 export function folderStores(store: Store, changes: AccountChanges, undo: UndoStack): SharableStores {

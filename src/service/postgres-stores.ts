@@ -19,11 +19,11 @@ import type { UndoStack } from './undo-stack.js';
 import type { SharableStores } from './stores.js';
 
 /** In the shared database: what other servers change is heard of. */
-export async function databaseStores({ database, listen }: Pick<SharedDatabase, 'database' | 'listen'>, { away_s: awayS }: Pick<Config['state'], 'away_s'>, changes: AccountChanges, log: Log, undo: UndoStack): Promise<SharableStores> {
-  const directory = new PostgresDirectory(database, changes);
+export async function databaseStores({ database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>, { away_s: awayS }: Pick<Config['state'], 'away_s'>, changes: AccountChanges, log: Log, undo: UndoStack): Promise<SharableStores> {
+  const directory = new PostgresDirectory(database, changes, clock.now);
   undo.add(() => directory.close());
   const feed = new ChangeFeed(database, {
-    awayMs: awayS * 1000,
+    awayMs: awayS * 1000, clock,
     onChange: (organizationId) => changes.hear(organizationId),
     onAway: (err) => {
       if (err === null) log.info({}, 'the shared database is there again');

@@ -3,6 +3,8 @@
 
 import type { Config } from '../config/settings.js';
 import type { ThreadBus } from '../shared/bus.js';
+import type { ClockSkew } from '../shared/clock-health.js';
+import type { EraseGate } from '../storage/erase-gate.js';
 import { openPostgresResponses } from '../storage/postgres/open-response-store.js';
 import { ProcessBus } from '../storage/postgres/process-bus.js';
 import { stillTaken } from '../storage/postgres/migrations.js';
@@ -10,6 +12,7 @@ import { ProcessLease } from '../storage/postgres/process-lease.js';
 import type { SharedDatabase } from '../storage/postgres/shared-database.js';
 import type { ResponseStore } from '../storage/response-store.js';
 import type { Log } from '../telemetry/types.js';
+import { SkewLog } from './skew-log.js';
 import type { UndoStack } from './undo-stack.js';
 
 /** How often it is looked for background responses of processes that are gone. */
@@ -21,18 +24,22 @@ export interface Responses {
   readonly bus: ThreadBus;
   /** Calls `end` now and then, where other processes may leave background responses behind. Never both at once. */
   watch(end: () => Promise<void>): void;
+  /** Null where no other machine's clock is known. */
+  skew(): ClockSkew | null;
 }
 
-export interface Opening { bus: ThreadBus; settings: Config['responses']; primary: boolean; log: Log; undo: UndoStack }
+export interface Opening { gate: EraseGate; bus: ThreadBus; settings: Config['responses']; primary: boolean; log: Log; undo: UndoStack }
 
 /** Rejects with ApiError 503 if the database has gone meanwhile, with StorageError if it is no longer for this release. */
-export async function databaseResponses(shared: SharedDatabase, { bus: threads, settings, primary, log, undo }: Opening): Promise<Responses> {
-  const lease = await ProcessLease.open(shared.database);
+export async function databaseResponses(shared: SharedDatabase, { gate, bus: threads, settings, primary, log, undo }: Opening): Promise<Responses> {
+  const skewLog = primary ? new SkewLog(log) : null;
+  const lease = await ProcessLease.open(shared.database, shared.clock, () => skewLog?.see(lease.skew));
   undo.add(() => lease.close());
+  skewLog?.see(lease.skew);
   await stillTaken(shared.database);
   const bus = new ProcessBus(threads, shared, shared.database, lease.id);
   undo.add(() => bus.close());
-  const responses = openPostgresResponses(shared.database, lease, settings, { sweeps: primary, onError: (err) => log.error({ err }, 'sweeping stored responses failed') });
+  const responses = openPostgresResponses(shared.database, lease, settings, { gate, now: () => shared.clock.now() / 1000, sweeps: primary, onError: (err) => log.error({ err }, 'sweeping stored responses failed') });
   undo.add(() => responses.close());
   const watch: Responses['watch'] = (end) => {
     let ending: Promise<void> | null = null;
@@ -46,5 +53,5 @@ export async function databaseResponses(shared: SharedDatabase, { bus: threads, 
       await ending;
     });
   };
-  return { responses, bus, watch };
+  return { responses, bus, watch, skew: () => lease.skew };
 }

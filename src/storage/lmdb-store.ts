@@ -12,12 +12,12 @@ import { indexByOrganization } from './lmdb/response-tables.js';
 import { splitInputs } from './lmdb/response-rows.js';
 import { Writes } from './lmdb-writes.js';
 import { ensureDatabase } from './new-database.js';
-import { StorageError, TABLES } from './store.js';
-import { keyTheHashes } from './upgrade-keys.js';
+import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from './store.js';
+import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from './store.js';
 
 /** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
-export const SCHEMA_VERSION = 7;
+export const SCHEMA_VERSION = 8;
 
 /** From a version to the next one. Each runs in one transaction with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
@@ -30,6 +30,7 @@ const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
   },
   5: () => undefined,   // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
   6: () => undefined,   // 7 brought the request log; nothing was in its place
+  7: flagRevokedKeys,
 };
 
 // Address space, not memory or disk: LMDB's file grows as needed up to this.
@@ -58,7 +59,7 @@ export async function openStore(dataDir: string): Promise<OpenedStore> {
     await upgrade(store, dataDir);
   } catch (error) {
     await store.close();
-    throw error instanceof StorageError ? error : unusable(dataDir, store.failure ?? error);
+    throw error instanceof StorageError ? error : unusable(dataDir, store.failure ?? undoneBy(error) ?? error);
   }
   return store;
 }
@@ -195,6 +196,10 @@ class LmdbStore implements OpenedStore {
     this.writes.onFailure(listener);
   }
 
+  onUndone(listener: (why: StorageError) => void): void {
+    this.writes.onUndone(listener);
+  }
+
   fail(why: StorageError): void {
     this.writes.fail(why);
   }
@@ -253,7 +258,7 @@ class LmdbTable<V> implements Table<V> {
     try {
       void write();
     } catch (error) {
-      throw new StorageError(`The database could not be written: ${(error as Error).message}`, error);
+      throw refusedWrite(new UndoneWrite(`The database could not be written: ${(error as Error).message}`, error));
     }
     return WRITTEN;
   }

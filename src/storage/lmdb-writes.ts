@@ -11,10 +11,9 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
-import { apiError } from '../errors.js';
 import type { ApiError } from '../errors.js';
 import { Roster } from '../shared/roster.js';
-import { StorageError } from './store.js';
+import { refusedWrite, StorageError, UndoneWrite } from './store.js';
 
 const PANIC = -30795;
 /** What the library says where a page could not be written, unless it was written in part: the transaction has been undone as a whole. */
@@ -42,6 +41,7 @@ export class Writes {
   #endClosing: (() => void) | null = null;
   #settled: (() => void) | null = null;
   readonly #listeners: ((why: StorageError) => void)[] = [];
+  readonly #undoneListeners: ((why: StorageError) => void)[] = [];
 
   constructor(private readonly root: RootDatabase) {
     const { env } = root as unknown as { env: Environment };
@@ -72,9 +72,9 @@ export class Writes {
     Object.defineProperty(env, 'startWriting', { value });
   }
 
-  /** Resolves when what `write` writes is flushed. Rejects with StorageError if it was undone, with ApiError 503 if the store has failed. */
+  /** Resolves when what `write` writes is flushed. Rejects with ApiError 503 if it was undone or the store has failed. */
   onDisk<T>(write: () => Promise<T>): Promise<T> {
-    if (this.failure !== null) return Promise.reject(refusal(this.failure));
+    if (this.failure !== null) return Promise.reject(refusedWrite(this.failure));
     return new Promise<T>((resolve, reject) => {
       const flushed = this.#flushed(write());   // throws where the library takes it for no write at all: rejected
       const place = this.#waiting.add(reject);
@@ -105,13 +105,13 @@ export class Writes {
 
   /** For a read, before it asks the library. Throws ApiError 503 if the store has failed. */
   ensureReadable(): void {
-    if (this.failure !== null) throw refusal(this.failure);
+    if (this.failure !== null) throw refusedWrite(this.failure);
   }
 
   /** What a read throws instead of what the library threw. */
   readFailure(error: unknown): unknown {
     if (isPanic(error)) this.fail(lost((error as Error).message, error));
-    return this.failure === null ? error : refusal(this.failure);
+    return this.failure === null ? error : refusedWrite(this.failure);
   }
 
   onFailure(listener: (why: StorageError) => void): void {
@@ -119,11 +119,15 @@ export class Writes {
     else listener(this.failure);
   }
 
+  onUndone(listener: (why: StorageError) => void): void {
+    this.#undoneListeners.push(listener);
+  }
+
   /** Nothing is acknowledged from here on. */
   fail(why: StorageError): void {
     if (this.failure !== null) return;
     this.failure = why;
-    for (const reject of this.#waiting) reject(refusal(why));
+    for (const reject of this.#waiting) reject(refusedWrite(why));
     this.#settled?.();
     for (const listener of this.#listeners) listener(why);
   }
@@ -145,7 +149,9 @@ export class Writes {
       const { message } = cause as Error;
       if (told !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause)) this.fail(lost(message, cause));
       this.#ensureAlive();   // an undone one may have failed at its meta page
-      throw new StorageError(`The database could not be written: ${message}`, cause);
+      const why = new UndoneWrite(`The database could not be written: ${message}`, cause);
+      for (const listener of this.#undoneListeners) listener(why);
+      throw refusedWrite(why);
     }
     this.#ensureAlive();
     return result;
@@ -174,5 +180,3 @@ function isLimit(error: unknown): boolean {
 
 const lost = (why: string, cause?: unknown): StorageError =>
   new StorageError(`The database takes no writes any more until the server is started again: ${why}`, cause);
-
-const refusal = (cause: StorageError): ApiError => apiError('maintenance', 'The server cannot store anything at the moment.', null, { cause });

@@ -2,6 +2,8 @@
 // lmdb-store.ts. What implements the ports of docs/storage.md is built on it; a store for several machines implements
 // the ports, not this.
 
+import { ApiError, apiError } from '../errors.js';
+
 export type Key = string | (string | number)[];
 
 /** One table. Values are plain data (objects, arrays, strings, numbers, booleans, null, Uint8Array). */
@@ -23,6 +25,7 @@ export interface Table<V> {
 /** With `reverse` the order is descending, from `from` down to before `to`. */
 export interface KeyRange { from?: Key; to?: Key; limit?: number; reverse?: boolean }
 
+/** A write that cannot be stored rejects with ApiError 503 `maintenance`; within a transaction it throws that. */
 export interface Store {
   table<V>(name: TableName): Table<V>;
   /** All writes of `work` are committed together or not at all; `work` must not await. Resolves when on disk. */
@@ -38,6 +41,8 @@ export interface OpenedStore extends Store {
   readonly failure: StorageError | null;
   /** Called once, at once if it has failed already. */
   onFailure(listener: (why: StorageError) => void): void;
+  /** Called with the reason of each write that was undone, such as a full disk. */
+  onUndone(listener: (why: StorageError) => void): void;
   /** It has failed on another thread. */
   fail(why: StorageError): void;
 }
@@ -61,3 +66,12 @@ export class StorageError extends Error {
     this.name = 'StorageError';
   }
 }
+
+/** A write that LMDB undid as a whole, such as one for which the disk has no room. Later writes may succeed. */
+export class UndoneWrite extends StorageError {}
+
+/** What a client sees of a write that was not stored. The reason stays with `cause`. */
+export const refusedWrite = (cause: StorageError): ApiError => apiError('maintenance', 'The server cannot store anything at the moment.', null, { cause });
+
+/** The reason if the error is that of an undone write, else null. */
+export const undoneBy = (error: unknown): UndoneWrite | null => (error instanceof ApiError && error.cause instanceof UndoneWrite ? error.cause : null);

@@ -1,10 +1,11 @@
 // API keys from schema version 4 to 5: their plain SHA-256 becomes a keyed hash, and each organization gets a list of
-// its keys. Frozen: what version 5 was, whatever src/accounts makes of keys today.
+// its keys. From 7 to 8: keys revoked for good get a flag. Frozen: versions 5 and 8 as they were, whatever src/accounts
+// makes of keys today.
 
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Store } from './store.js';
 
-interface KeyRow { id: string; organizationId: string; hash: Uint8Array; limits?: unknown; createdAt: string; expiresAt: string | null; revokedAt: string | null }
+interface KeyRow { id: string; organizationId: string; hash: Uint8Array; limits?: unknown; createdAt: string; expiresAt: string | null; revokedAt: string | null; revoked?: boolean }
 
 const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
@@ -23,5 +24,17 @@ export function keyTheHashes(store: Store): void {
     void rows.put(id, { ...key, hash: new Uint8Array(hash), limits: key.limits ?? null });
     const end = Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
     void byOrganization.put([key.organizationId, Date.parse(key.createdAt), key.id], end === Infinity ? null : end);
+  }
+}
+
+/** Within a transaction. */
+export function flagRevokedKeys(store: Store, now = Date.now()): void {
+  const rows = store.table<KeyRow>('keys');
+  const byOrganization = store.table<number | null>('keys-by-organization');
+  for (const id of [...rows.keys()]) {
+    const key = rows.get(id) as KeyRow;
+    if (timeOf(key.revokedAt) > now) continue;
+    void rows.put(id, { ...key, revoked: true });
+    void byOrganization.put([key.organizationId, Date.parse(key.createdAt), key.id], 0);
   }
 }

@@ -13,6 +13,7 @@ import { AccountChanges } from '../../src/accounts/changes.js';
 import { keyObject } from '../../src/accounts/keys.js';
 import { MembershipTable } from '../../src/accounts/lmdb/membership-table.js';
 import { LmdbDirectory, openAccounts } from '../../src/accounts/lmdb-directory.js';
+import type { KeyRecord } from '../../src/accounts/keys.js';
 import { openStore } from '../../src/storage/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import type { Role } from '../../src/wire/dashboard.js';
@@ -193,5 +194,29 @@ t.test('a database of before: plain hashes become keyed ones, and the keys go on
   t.match(await accounts.keys.page('org_1', 10, null), { data: [{ id: 'key_1' }], next: null });
   t.same([...store.table('responses-by-organization').keys()], [['org_1', 5, 'resp_1']]);
   await accounts.close();
+  await store.close();
+});
+
+t.test('a database of before: keys that are revoked get the flag, an overlap keeps its end', async (t) => {
+  const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  const before = await openStore(path);
+  const accounts = openAccounts(before);
+  const { id: organizationId } = await accounts.organizations.ensureFirst();
+  const rows = before.table<KeyRecord>('keys');
+  const ends = [new Date(Date.now() - 60_000).toISOString(), new Date(Date.now() + 600_000).toISOString(), null];
+  const made = await Promise.all(ends.map(() => accounts.createKey({ name: 'k' })));
+  for (const [at, revokedAt] of ends.entries()) await rows.put(made[at]!.key.id, { ...made[at]!.key, revokedAt });
+  await before.table('meta').put('schema', 7);
+  await accounts.close();
+  await before.close();
+
+  const store = await openStore(path);
+  const after = openAccounts(store);
+  t.same(made.map(({ key }) => store.table<KeyRecord>('keys').get(key.id)?.revoked === true), [true, false, false]);
+  t.equal((await after.keys.page(organizationId, 10, null))?.data.length, 3);
+  await t.rejects(async () => after.authenticate(made[0]!.secret), { code: 'api_key_revoked' });
+  for (const { secret } of made.slice(1)) t.ok(await after.authenticate(secret));
+  await after.close();
   await store.close();
 });

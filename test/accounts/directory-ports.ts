@@ -3,6 +3,7 @@ import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
 import type { Directory } from '../../src/accounts/directory.js';
+import { KeyCache } from '../../src/accounts/key-cache.js';
 import { keyDigest, keyStatus } from '../../src/accounts/keys.js';
 import type { SignedUp } from '../../src/accounts/sign-ups.js';
 import type { User } from '../../src/accounts/users.js';
@@ -219,7 +220,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same([await organizations.get(id), await members.of(id, user.id), await organizations.rename(id, 'x', actorOf(user))], [null, null, null]);
     await t.rejects(invites.ofLink(token!), { code: 'invalid_token' });
     t.same(await invites.page(id, 10, null), { data: [], next: null });
-    t.match(await keyStore.find(keyDigest(secret)), { revokedAt: 0 });
+    t.match(await keyStore.find(keyDigest(secret)), { revoked: true });
     t.notOk((await organizations.all()).some((one) => one.id === id));
     t.match(await organizations.resumeDeletions(), [{ id }]);
     await organizations.markErased(id);
@@ -256,6 +257,28 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'the command line needs no role');
   });
 
+  t.test('a revoked key is refused by a process whose clock is far behind, an overlap ends at its time', async (t) => {
+    const { apiKeys, keyStore, organizations, now } = await open(t);
+    const { id } = await organizations.ensureFirst();
+    const behind = (ms: number): KeyCache => new KeyCache(keyStore, { now: () => now() - ms });
+    const revoked = await apiKeys.create(id, { name: 'a' }, null);
+    await apiKeys.revoke(id, revoked.key.id, null);
+    const turned = await apiKeys.create(id, { name: 'b' }, null);
+    await apiKeys.rotate(id, turned.key.id, 0, OPERATOR, null);
+    for (const { secret } of [revoked, turned]) await t.rejects(async () => behind(86_400_000).authenticate(secret), { code: 'api_key_revoked' });
+    const overlapping = await apiKeys.create(id, { name: 'c' }, null);
+    await apiKeys.rotate(id, overlapping.key.id, 600, OPERATOR, null);
+    t.match(await behind(0).authenticate(overlapping.secret), { keyId: overlapping.key.id });
+    await t.rejects(async () => behind(-600_001).authenticate(overlapping.secret), { code: 'api_key_revoked' });
+    await apiKeys.revoke(id, overlapping.key.id, null);
+    await t.rejects(async () => behind(86_400_000).authenticate(overlapping.secret), { code: 'api_key_revoked' }, 'also during an overlap');
+    const row = (await apiKeys.get(id, overlapping.key.id))!;
+    t.ok(Date.parse(row.revokedAt!) <= now(), 'and is shown as revoked now');
+    await apiKeys.revoke(id, overlapping.key.id, null);
+    t.same(await apiKeys.get(id, overlapping.key.id), row, 'once');
+    t.equal((await organizations.overviews(10, null)).data[0]?.activeKeys, 2, 'the two successors');
+  });
+
   t.test('ApiKeys and KeyStore: a key is found as it is now, and only in its organization', async (t) => {
     const { apiKeys, keyStore, organizations } = await open(t);
     const [one, two] = [(await organizations.ensureFirst()).id, 'org_other'];
@@ -266,16 +289,16 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const { key, secret } = firsts.find((made) => made !== null)!;
     t.equal(await apiKeys.get(two, key.id), null);
     t.equal(await apiKeys.revoke(two, key.id, null), null);
-    t.match(await keyStore.find(keyDigest(secret)), { keyId: key.id, suspended: false, expiresAt: Infinity, revokedAt: Infinity });
+    t.match(await keyStore.find(keyDigest(secret)), { keyId: key.id, suspended: false, expiresAt: Infinity, revoked: false, overlapEndsAt: Infinity });
     await keyStore.noteLastUsed([[key.id, 5_000]]);
     await keyStore.noteLastUsed([[key.id, 4_000], ['key_none', 1]]);
     t.equal((await apiKeys.get(one, key.id))?.lastUsedAt, new Date(5_000).toISOString(), 'the later time stays');
     const rotated = await apiKeys.rotate(one, key.id, 0, OPERATOR, null);
-    t.equal(keyStatus((await apiKeys.get(one, key.id))!, new Date()), 'revoked');
+    t.equal(keyStatus((await apiKeys.get(one, key.id))!, new Date(0)), 'revoked', 'without an overlap immediately, whatever the clock shows');
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { keyId: rotated!.key.id });
     await t.rejects(apiKeys.change(one, key.id, { name: 'b' }, OPERATOR), { code: 'invalid_value' });
     await Promise.all([1, 2].map(() => apiKeys.accept(one, 'chosen', 'a key of my own')));
-    t.match(await keyStore.find(keyDigest('a key of my own')), { revokedAt: Infinity });
+    t.match(await keyStore.find(keyDigest('a key of my own')), { revoked: false });
     t.equal((await apiKeys.all()).filter(({ name }) => name === 'chosen').length, 1, 'of two at once one makes it');
     await organizations.change(one, { status: 'suspended' }, null);
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { suspended: true });
@@ -378,9 +401,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await secondFactors.proposed(user.id), null);
     t.same((await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(), [false, false, true], 'of many at once one uses it');
     t.same([await secondFactors.useStep(user.id, 10), await secondFactors.useStep(user.id, 11), await secondFactors.useStep(user.id, 12)], [false, false, true]);
+    t.ok(await secondFactors.useStep(user.id, 2_900), 'a clock that is a day ahead');
+    t.same([await secondFactors.useStep(user.id, 2_898), await secondFactors.useStep(user.id, 13), await secondFactors.useStep(user.id, 13)], [false, true, false], 'once it is right again it does not lock the account, and a code still counts once');
     t.same((await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip)))).filter((left) => left !== null), [1]);
     await secondFactors.reseal((id, sealed) => `${id} ${sealed}`);
-    t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 12, recovery: ['r2'] });
+    t.match(await secondFactors.get(user.id), { sealed: `${user.id} second`, lastStep: 13, recovery: ['r2'] });
     t.equal(await secondFactors.replaceRecovery(user, ['r4'], actorOf(user)), true);
     t.equal(await secondFactors.disable(user, actorOf(user)), true);
     t.equal(await secondFactors.disable(user, actorOf(user)), false);

@@ -1,9 +1,13 @@
 // Accounts over a real PostgreSQL: what every Directory and AuditLog promises, by processes that share one database.
 import t, { type Test } from 'tap';
+import { PostgresAttempts } from '../../src/accounts/postgres/attempts.js';
 import { PostgresDirectory } from '../../src/accounts/postgres/directory.js';
+import { PostgresClockRecords } from '../../src/storage/postgres/clock-record.js';
+import { clockGuardTests } from '../storage/clock-guard.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
+import { attemptsClockTests } from './attempts.js';
 import { auditLogTests } from './audit-log.js';
 import { directoryTests } from './directory-ports.js';
 
@@ -14,6 +18,8 @@ const postgres = await postgresFor(t);
 const open = async (t: Test): Promise<PostgresDirectory> => new PostgresDirectory(await databaseFor(t, postgres), { tell: () => undefined });
 
 directoryTests(open);
+attemptsClockTests(async (t, now) => new PostgresAttempts(await databaseFor(t, postgres), now));
+clockGuardTests(async (t, clock) => new PostgresClockRecords(await databaseFor(t, postgres), { now: () => clock.wall }));
 auditLogTests(async (t) => (await open(t)).audit);
 
 t.test('the code of the first sign-up is gone with it', async (t) => {

@@ -10,6 +10,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 import { startRedis, withoutRedis } from '../support/redis.js';
 import { startScripted } from '../support/script-model.js';
+import { clockAhead } from '../support/shifted-clock.js';
 import { eventually, main } from './monolith.js';
 
 t.setTimeout(300_000);     // for a busy machine
@@ -21,10 +22,12 @@ t.teardown(() => postgres.close());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
 const state = postgres.url;
-const start = (...more: string[]): ReturnType<typeof startScripted> => startScripted({ models: ['hal-1.0'], args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S), ...more], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open' } });
+const start = (more: string[] = [], env: Record<string, string> = {}): ReturnType<typeof startScripted> => startScripted({ models: ['hal-1.0'], args: ['--state', state, '--counters', redis.url, '--state-away-s', String(AWAY_S), ...more], env: { MONOLITH_ACCOUNTS_SIGNUP: 'open', ...env } });
 const a = await start();
 t.teardown(() => a.stop());
-const b = await start('--http-threads', '2');
+// Ten minutes behind: nothing below depends on it.
+const BEHIND_MS = 600_000;
+const b = await start(['--http-threads', '2', '--metrics-token', 'token-that-reads-all'], clockAhead(-BEHIND_MS));
 t.teardown(() => b.stop());
 
 const owner = dashboardClient(a.url);
@@ -70,6 +73,21 @@ t.test('a key of one is the other\'s at once, and its revocation within a second
     t.equal(await said(b.url, secret), '200');
     t.equal(await aSecondAfter(() => owner.delete(`${KEYS}/${id}`), secret), '401 api_key_revoked');
   }
+});
+
+t.test('the overlap of a rotated key ends for both at its time, and /readyz and the log show that clocks differ', async (t) => {
+  const { id, secret } = await newKey();
+  await owner.post(`${KEYS}/${id}/rotate`, { overlap_seconds: 2 });
+  t.same([await said(a.url, secret), await said(b.url, secret)], ['200', '200']);
+  await sleep(2_100);
+  t.same([await said(a.url, secret), await said(b.url, secret)], ['401 api_key_revoked', '401 api_key_revoked']);
+  const ready = async (url: string, key: string): Promise<{ clock?: { state: string; skew_ms?: number; spread_ms?: number; threads?: number } }> =>
+    await (await fetch(`${url}/readyz`, { headers: { authorization: `Bearer ${key}` } })).json() as {};
+  t.same((await ready(b.url, 'sk-nobody')).clock, { state: 'skewed' });
+  const { clock } = await ready(b.url, 'token-that-reads-all');
+  t.ok(Math.abs(clock!.skew_ms! + BEHIND_MS) < 5_000 && Math.abs(clock!.spread_ms! - BEHIND_MS) < 5_000 && clock!.threads === 4, JSON.stringify(clock));
+  t.ok(await eventually(async () => (await ready(a.url, 'sk-nobody')).clock?.state === 'skewed'), 'the process with the right clock knows of it too');
+  for (const server of [a, b]) t.match(server.log(), /clocks differ between this machine, the database and other processes/);
 });
 
 t.test('also when no notification arrives', async (t) => {

@@ -1,5 +1,5 @@
-// A suspended organization: 403 everywhere, and what runs ends with an error within 5 seconds, in every format,
-// wherever it was suspended.
+// A suspended organization or a revoked key is refused everywhere, and what runs ends with an error within 5 seconds, in every
+// format, whichever process made the change.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -32,12 +32,17 @@ t.teardown(async () => {
 
 const apiKey = server.createdKey as string;
 const organizationId = (await server.accounts.organizations.all())[0]?.id as string;
-const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey, maxRetries: 0 });
-const anthropic = new Anthropic({ baseURL: server.url, apiKey, maxRetries: 0 });
 const endless = { role: 'user' as const, content: 'L: tell me' };
 const model = 'hal-1.0';
+const clients = (key: string): { openai: OpenAI; anthropic: Anthropic } => ({
+  openai: new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 }), anthropic: new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 }),
+});
+interface Refusal { status: number; code: string }
+const SUSPENDED: Refusal = { status: 403, code: 'organization_suspended' };
+const REVOKED: Refusal = { status: 401, code: 'api_key_revoked' };
 
-async function everything(): Promise<{ first: Promise<unknown>[]; ends: Promise<unknown>[]; background: string }> {
+async function everything(apiKey: string): Promise<{ first: Promise<unknown>[]; ends: Promise<unknown>[]; background: string }> {
+  const { openai, anthropic } = clients(apiKey);
   const ends: Promise<unknown>[] = [];
   const first: Promise<unknown>[] = [];
   /** Reads to the end; resolves to what it ended with. */
@@ -64,50 +69,89 @@ async function everything(): Promise<{ first: Promise<unknown>[]; ends: Promise<
 }
 
 /** Resolves to the id of a background response that was running. */
-async function check(test: Test, suspend: () => Promise<unknown>): Promise<string> {
-  const { ends, background } = await everything();
-  await suspend();
+async function check(test: Test, end: () => Promise<unknown>, { status, code }: Refusal, key = apiKey, others = 0): Promise<string> {
+  const { openai, anthropic } = clients(key);
+  const { ends, background } = await everything(key);
+  const began = performance.now();
+  await end();
   const [chat, message, response, whole, turn, stored] = await Promise.all(ends);
-  test.match(chat, { code: 'organization_suspended' }, 'chat stream');
-  test.match(JSON.stringify((message as { error?: unknown }).error), 'organization_suspended', 'messages stream');
-  test.match(response, { code: 'organization_suspended' }, 'responses stream');
-  test.match(whole, { status: 403, code: 'organization_suspended' }, 'an answer wanted whole');
+  test.ok(performance.now() - began < 10_000, `it took ${Math.round(performance.now() - began)} ms`);
+  test.match(chat, { code }, 'chat stream');
+  test.match(JSON.stringify((message as { error?: unknown }).error), code, 'messages stream');
+  test.match(response, { code }, 'responses stream');
+  test.match(whole, { status, code }, 'an answer wanted whole');
   test.match(turn, { type: 'response.failed' }, 'WebSocket');
-  test.match(stored, { code: 'organization_suspended' }, 'the stream of a background response');
+  test.match(stored, { code }, 'the stream of a background response');
   await eventually(() => openai.models.list().then(() => false, () => true));   // what other processes do is seen within a second
   const calls: (() => Promise<unknown>)[] = [() => openai.models.list(), () => openai.responses.retrieve(background), () => openai.chat.completions.create({ model, messages: [endless] })];
   for (const call of calls) {
-    await test.rejects(call(), { status: 403, code: 'organization_suspended' } as never);
+    await test.rejects(call(), { status, code } as never);
   }
-  await test.rejects(anthropic.messages.create({ model, max_tokens: 1, messages: [endless] }), { status: 403 } as never);
-  test.equal(await handshakeStatus(server.port, apiKey), 403);
-  test.ok(await eventually(() => server.pool.engines().every(({ status }) => status.state === 'ready' && status.engine.stats().running === 0)), 'nothing runs any more');
+  await test.rejects(anthropic.messages.create({ model, max_tokens: 1, messages: [endless] }), { status } as never);
+  test.equal(await handshakeStatus(server.port, key), status);
+  test.ok(await eventually(() => server.pool.engines().every(({ status }) => status.state === 'ready' && status.engine.stats().running === others)), 'nothing of it runs any more');
   return background;
 }
 
-t.test('by the operator API', async (t) => {
+// Run in another process: one thread that opens a database twice waits for its own batch of writes for ever.
+const source = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
+const program = (change: string): string => `
+  import { openAccounts } from ${source('accounts/lmdb-directory.js')};
+  import { openStore } from ${source('storage/lmdb-store.js')};
+  const store = await openStore(${JSON.stringify(join(folder, 'data'))});
+  const accounts = openAccounts(store);
+  await accounts.${change};
+  await accounts.close();
+  await store.close();
+`;
+const elsewhere = (change: string): Promise<unknown> => promisify(execFile)(process.execPath, ['--input-type=module', '-e', program(change)]);
+
+t.test('an organization suspended by the operator API', async (t) => {
   const background = await check(t, async () => {
     const answer = await fetch(`${server.adminUrl as string}/admin/api/organizations/${organizationId}`, {
       method: 'PATCH', body: JSON.stringify({ status: 'suspended' }), headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
     });
     t.match(await answer.json(), { id: organizationId, status: 'suspended' });
-  });
+  }, SUSPENDED);
   await server.accounts.setOrganizationStatus(organizationId, 'active');
+  const { openai } = clients(apiKey);
   t.ok((await openai.models.list()).data.length > 0, 'and back again');
   t.match(await openai.responses.retrieve(background), { status: 'failed', error: { message: /suspended/ } } as never, 'it is stored as it ended');
 });
 
-t.test('by another process', async (t) => {
-  // Indeed another: a database that is opened twice by one thread waits for that thread's own batch of writes, for ever.
-  const source = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
-  const program = `
-    import { openAccounts } from ${source('accounts/lmdb-directory.js')};
-    import { openStore } from ${source('storage/lmdb-store.js')};
-    const store = await openStore(${JSON.stringify(join(folder, 'data'))});
-    const accounts = openAccounts(store);
-    await accounts.setOrganizationStatus(${JSON.stringify(organizationId)}, 'suspended');
-    await accounts.close();
-    await store.close();
-  `;
-  await check(t, async () => { await promisify(execFile)(process.execPath, ['--input-type=module', '-e', program]); });
+t.test('an organization suspended by another process', async (t) => {
+  await check(t, () => elsewhere(`setOrganizationStatus(${JSON.stringify(organizationId)}, 'suspended')`), SUSPENDED);
+  await server.accounts.setOrganizationStatus(organizationId, 'active');
+});
+
+t.test('a key revoked by this process, by another one, or at the end of a rotation\'s overlap; other keys go on', async (t) => {
+  const other = clients(apiKey).openai;
+  const { keys } = server.accounts;
+  const operator = { type: 'operator_api', id: null, email: null, ip: null } as const;
+  const ends: readonly ((id: string) => Promise<unknown>)[] = [
+    (id) => keys.revoke(organizationId, id, null),
+    (id) => elsewhere(`revokeKey(${JSON.stringify(id)})`),
+    (id) => keys.rotate(organizationId, id, 1, operator, null),
+  ];
+  for (const end of ends) {
+    const { key, secret } = await server.accounts.createKey({ name: 'k' }, organizationId);
+    const spared = await other.chat.completions.create({ model, messages: [endless], max_tokens: 15_000, stream: true });
+    const background = await check(t, () => end(key.id), REVOKED, secret, 1);
+    t.match(await other.responses.retrieve(background), { status: 'failed', error: { message: /revoked/ } } as never, 'it is stored as it ended');
+    let pieces = 0;
+    for await (const _ of spared) if (++pieces === 50) break;
+    t.equal(pieces, 50, 'a stream of another key goes on');
+  }
+});
+
+t.test('a stream that follows another key\'s background response ends with the reader\'s key', async (t) => {
+  const { key, secret } = await server.accounts.createKey({ name: 'reader' }, organizationId);
+  const owner = clients(apiKey).openai;
+  const { id } = await owner.responses.create({ model, input: endless.content, max_output_tokens: 15_000, background: true });
+  const stream = await clients(secret).openai.responses.retrieve(id, { stream: true });
+  const read = (async () => { for await (const _ of stream); })();
+  await server.accounts.revokeKey(key.id);
+  await t.rejects(read, { code: 'api_key_revoked' } as never);
+  t.match(await owner.responses.retrieve(id), { status: 'in_progress' } as never, 'the response itself goes on');
+  await owner.responses.cancel(id);
 });

@@ -122,7 +122,7 @@ const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
 // Nothing refills: what is left is what was not taken.
 const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
-const generations = new RunningGenerations({ organizations: { get: async () => ({ status: 'active' }) }, onChanged: () => () => undefined }, (error) => { throw error; });
+const generations = new RunningGenerations({ runEnds: async () => () => null, onChanged: () => () => undefined }, (error) => { throw error; });
 const sealer = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), ['far']);
 const images = new ImageBudget(1, 1);
 const generation: GenerationDeps = {

@@ -1,18 +1,17 @@
-// Who generates for a suspended organization is told so and ends, whether somebody said that it is suspended or nobody did.
+// What runs for a suspended organization or a revoked key ends with an error, whether a change was reported or not.
 import t, { type Test } from 'tap';
 import { RunningGenerations } from '../../src/protocol/running-generations.js';
 import { eventually } from '../e2e/monolith.js';
 
 function bench({ teardown }: Pick<Test, 'teardown'>) {
   const suspended = new Set<string>();
+  const revoked = new Set<string>();
   const looked: string[] = [];
   let tell: (organizationId: string | null) => void = () => undefined;
   const generations = new RunningGenerations({
-    organizations: {
-      get: async (id) => {
-        looked.push(id);
-        return { status: suspended.has(id) ? 'suspended' : 'active' };
-      },
+    runEnds: async (id, keyIds) => {
+      looked.push(`${id}: ${keyIds.join(' ')}`);
+      return (keyId) => (suspended.has(id) ? 'organization_suspended' : revoked.has(keyId) ? 'api_key_revoked' : null);
     },
     onChanged: (listener) => {
       tell = listener;
@@ -21,24 +20,33 @@ function bench({ teardown }: Pick<Test, 'teardown'>) {
   }, (error) => { throw error; });
   teardown(() => generations.close());
   const stopped: string[] = [];
-  const add = (id: string): (() => void) => generations.add(id, { stop: (error) => stopped.push(`${id} ${(error as { code: string }).code}`) });
-  return { generations, suspended, looked, stopped, add, tell: (id: string | null) => tell(id) };
+  const add = (organizationId: string, keyId = 'key_a'): (() => void) => generations.add({ organizationId, keyId }, { stop: (error) => stopped.push(`${organizationId} ${keyId} ${(error as { code: string }).code}`) });
+  return { generations, suspended, revoked, looked, stopped, add, tell: (id: string | null) => tell(id) };
 }
 
-t.test('told of one organization, or of any: those of the suspended one end', async (t) => {
+t.test('a reported change of one organization, or of any, ends what the suspended ones have running', async (t) => {
   const { suspended, looked, stopped, add, tell } = bench(t);
   add('one');
   add('two');
   suspended.add('one').add('two');
   tell('one');
   t.ok(await eventually(() => stopped.length > 0));
-  t.same([looked, stopped], [['one'], ['one organization_suspended']], 'nobody else is looked at');
+  t.same([looked, stopped], [['one: key_a'], ['one key_a organization_suspended']], 'no other organization is looked up');
   tell(null);
   t.ok(await eventually(() => stopped.length > 2));
-  t.same(stopped.slice(1).sort(), ['one organization_suspended', 'two organization_suspended']);
+  t.same(stopped.slice(1).sort(), ['one key_a organization_suspended', 'two key_a organization_suspended']);
 });
 
-t.test('another process says nothing: it is looked at every second as long as something runs', async (t) => {
+t.test('a revoked key ends what runs with it and nothing else, with one lookup for the organization', async (t) => {
+  const { revoked, looked, stopped, add, tell } = bench(t);
+  for (const key of ['key_a', 'key_b', 'key_b', 'playground']) add('one', key);
+  revoked.add('key_b');
+  tell('one');
+  t.ok(await eventually(() => stopped.length > 1));
+  t.same([looked, stopped], [['one: key_a key_b playground'], ['one key_b api_key_revoked', 'one key_b api_key_revoked']]);
+});
+
+t.test('without a report, organizations with something running are looked up every second', async (t) => {
   const { generations, suspended, looked, stopped, add } = bench(t);
   const ended = add('one');
   ended();
@@ -46,5 +54,5 @@ t.test('another process says nothing: it is looked at every second as long as so
   t.equal(generations.size, 1);
   suspended.add('two');
   t.ok(await eventually(() => stopped.length > 0));
-  t.same([new Set(looked), stopped], [new Set(['two']), ['two organization_suspended']], 'whoever has nothing running is not looked up');
+  t.same([new Set(looked), stopped], [new Set(['two: key_a']), ['two key_a organization_suspended']], 'the others are not');
 });

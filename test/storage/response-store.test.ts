@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import type { ResponseRecord } from '../../src/storage/response-store.js';
-import { StorageError } from '../../src/storage/store.js';
+import { refusedWrite, UndoneWrite } from '../../src/storage/store.js';
 import type { Store, Table, TableName } from '../../src/storage/store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { responseStoreTests } from './response-store.js';
@@ -93,7 +93,7 @@ function tight(store: Store, rows: number, refused: () => void): Store {
       const result = work();
       if (written <= rows) return result;
       refused();
-      throw new StorageError('No space left on device');
+      throw refusedWrite(new UndoneWrite('No space left on device'));
     }),
   };
 }

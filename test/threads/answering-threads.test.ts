@@ -10,11 +10,13 @@ import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { HttpServer } from '../../src/http/app.js';
 import { startServer } from '../../src/server.js';
+import { UNKNOWN_KEY_BYTES } from '../../src/accounts/unknown-keys.js';
 import { ledgerBytes, COUNTER_BYTES } from '../../src/admission/counter-memory.js';
 import { HeldResponses } from '../../src/storage/held-responses.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { AnsweringThreads } from '../../src/threads/answering-threads.js';
 import { HubBus } from '../../src/threads/hub-bus.js';
+import { ERASURE_HOLD_BYTES } from '../../src/shared/erasure-hold.js';
 import { ThreadStates } from '../../src/shared/thread-states.js';
 import { eventually } from '../e2e/monolith.js';
 import { Connection } from '../support/web-socket.js';
@@ -155,7 +157,7 @@ t.test('a thread that does not start fails the start, with its reason, and leave
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   const bus = new HubBus({ threads: 2 });
   const shared = {
-    process: 'here', counters: new SharedArrayBuffer(COUNTER_BYTES), ledgers: new SharedArrayBuffer(ledgerBytes(2)),
+    process: 'here', unknownKeys: new SharedArrayBuffer(UNKNOWN_KEY_BYTES), erasure: new SharedArrayBuffer(ERASURE_HOLD_BYTES), counters: new SharedArrayBuffer(COUNTER_BYTES), ledgers: new SharedArrayBuffer(ledgerBytes(2)),
     upstreams: new SharedArrayBuffer(0), held: new SharedArrayBuffer(HeldResponses.bytes(3)), threads: new SharedArrayBuffer(ThreadStates.bytes(2)),
   };
   const http = new HttpServer({ config, telemetry, routes: [], authenticate: () => { throw new Error('nobody asks'); } });

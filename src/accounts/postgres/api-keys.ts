@@ -5,7 +5,7 @@ import type { Queryable } from '../../storage/postgres/database.js';
 import { changedKey, checkChanger, checkMaker, checkRotating, given, newKeyRecord, successorOf } from '../api-keys.js';
 import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../api-keys.js';
 import type { Actor } from '../audit.js';
-import { keyDigest, keyedHash, keyStatus } from '../keys.js';
+import { keyDigest, keyedHash, revokedNow } from '../keys.js';
 import type { KeyRecord } from '../keys.js';
 import type { Slice } from '../slice.js';
 import { noteAudit } from './audit-log.js';
@@ -43,7 +43,7 @@ export class PostgresApiKeys implements ApiKeys {
   async create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey> {
     const { secret, publicId } = newApiKey();
     const key = await this.#record(organizationId, fields, secret, publicId);
-    await this.work.changeSeen(organizationId, (sql) => insert(sql, key, actor));
+    await this.work.changeSeen(organizationId, (sql) => insert(sql, key, actor, this.work.now()));
     return { key, secret };
   }
 
@@ -54,7 +54,7 @@ export class PostgresApiKeys implements ApiKeys {
     const key = await this.#record(organizationId, fields, secret, publicId);
     const made = await this.work.changeSeen(organizationId, async (sql) => {
       if (await isAny(sql)) return false;
-      await insert(sql, key, null);
+      await insert(sql, key, null, this.work.now());
       return true;
     });
     return made ? { key, secret } : null;
@@ -65,7 +65,7 @@ export class PostgresApiKeys implements ApiKeys {
     const isThere = async (sql: Queryable): Promise<boolean> => (await sql.query('SELECT 1 FROM api_keys WHERE hash = $1', [key.hash])).length > 0;
     if (await isThere(this.work.sql)) return;
     await this.work.changeSeen(organizationId, async (sql) => {
-      if (!await isThere(sql)) await insert(sql, key, null);
+      if (!await isThere(sql)) await insert(sql, key, null, this.work.now());
     });
   }
 
@@ -73,8 +73,9 @@ export class PostgresApiKeys implements ApiKeys {
     return this.work.changeSeen(organizationId, async (sql) => {
       const key = await keyById(sql, organizationId, id);
       if (key === undefined) return null;
-      const active = await countValidKeys(sql, organizationId, Date.now());
-      const next = changedKey(key, change, () => active);
+      const now = this.work.now();
+      const active = await countValidKeys(sql, organizationId, now);
+      const next = changedKey(key, change, () => active, now);
       await putKey(sql, next);
       await noteAudit(sql, organizationId, actor, 'api_key.changed', id, { name: next.name, fields: Object.keys(given(change)) });
       return next;
@@ -92,7 +93,7 @@ export class PostgresApiKeys implements ApiKeys {
         checkMaker(own);
         checkChanger(own, createdBy, key);
       }
-      const now = new Date();
+      const now = new Date(this.work.now());
       checkRotating(key, now);
       await makeRoomForKey(sql, organizationId, now.getTime());
       const { next, before } = successorOf(key, { id: newAccountId('key'), ...made, hash, createdBy }, overlapS, now);
@@ -107,8 +108,8 @@ export class PostgresApiKeys implements ApiKeys {
   revoke(organizationId: string, id: string, actor: Actor | null): Promise<KeyRecord | null> {
     return this.work.changeSeen(organizationId, async (sql) => {
       const key = await keyById(sql, organizationId, id);
-      if (key === undefined || keyStatus(key, new Date()) === 'revoked') return key ?? null;
-      const next = { ...key, revokedAt: new Date().toISOString() };
+      if (key === undefined || key.revoked === true) return key ?? null;
+      const next = revokedNow(key, this.work.now());
       await putKey(sql, next);
       if (actor !== null) await noteAudit(sql, organizationId, actor, 'api_key.revoked', id, { name: key.name });
       return next;
@@ -119,8 +120,8 @@ export class PostgresApiKeys implements ApiKeys {
   async revokeAll(organizationId: string): Promise<void> {
     for (let more = true; more;) {
       more = await this.work.changeSeen(organizationId, async (sql) => await sql.execute(
-        `UPDATE api_keys SET revoked_at = $2 WHERE id IN (
-           SELECT id FROM api_keys WHERE organization_id = $1 AND (revoked_at IS NULL OR revoked_at > $2) LIMIT $3)`, [organizationId, Date.now(), SLICE],
+        `UPDATE api_keys SET revoked = true, revoked_at = least(revoked_at, $2) WHERE id IN (
+           SELECT id FROM api_keys WHERE organization_id = $1 AND NOT revoked LIMIT $3)`, [organizationId, this.work.now(), SLICE],
       ) === SLICE);
     }
   }
@@ -143,9 +144,9 @@ export class PostgresApiKeys implements ApiKeys {
   }
 }
 
-async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null): Promise<void> {
+async function insert(sql: Queryable, key: KeyRecord, actor: Actor | null, now: number): Promise<void> {
   if (key.createdBy !== null) checkMaker((await membership(sql, key.organizationId, key.createdBy))?.role);
-  await makeRoomForKey(sql, key.organizationId, Date.now());
+  await makeRoomForKey(sql, key.organizationId, now);
   await putKey(sql, key);
   if (actor !== null) await noteAudit(sql, key.organizationId, actor, 'api_key.created', key.id, { name: key.name, models: key.models, scopes: key.scopes });
 }

@@ -2,7 +2,7 @@
 // order of their keys, by whoever locks several.
 
 import type { Queryable } from '../../storage/postgres/database.js';
-import { ATTEMPTS_MS, hashOfWhose, MAX_ATTEMPTS, tooMany } from '../attempts.js';
+import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from '../attempts.js';
 import type { AttemptKind, Attempts, Counted } from '../attempts.js';
 
 interface Row { whose: string; count: number; until: number }
@@ -14,8 +14,10 @@ export class PostgresAttempts implements Attempts {
     const keys = whose.map(hashOfWhose).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
-    // First by reading alone: whoever goes on although refused must cost next to nothing.
-    const early = await this.database.query<Row>('SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3', [kind, keys, now]);
+    // First by reading alone: a client that goes on although it is refused must cost next to nothing.
+    const found = await this.database.query<Row>('SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3', [kind, keys, now]);
+    if (found.some((row) => isTooLong(row, now))) await this.#cap(kind, keys, now);
+    const early = found.map((row) => ({ ...row, ...capped(row, now) }));
     refuse(early.filter(({ count }) => count >= most), now);
     await this.database.transaction(async (sql) => {
       const rows = await sql.query<Row>(
@@ -33,7 +35,13 @@ export class PostgresAttempts implements Attempts {
   async counted(kind: AttemptKind, whose: string): Promise<Counted> {
     const now = this.now();
     const [row] = await this.database.query<Counted>('SELECT count, until FROM attempts WHERE kind = $1 AND whose = $2 AND until > $3', [kind, hashOfWhose(whose), now]);
-    return row ?? { count: 0, until: now + ATTEMPTS_MS };
+    if (row === undefined) return { count: 0, until: now + ATTEMPTS_MS };
+    if (isTooLong(row, now)) await this.#cap(kind, [hashOfWhose(whose)], now);
+    return capped(row, now);
+  }
+
+  async #cap(kind: AttemptKind, keys: readonly string[], now: number): Promise<void> {
+    await this.database.query('UPDATE attempts SET until = $3 WHERE kind = $1 AND whose = ANY($2) AND until > $3', [kind, keys, now + ATTEMPTS_MS]);
   }
 
   async sweep(): Promise<void> {

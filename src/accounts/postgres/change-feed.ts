@@ -1,8 +1,11 @@
-// How this thread learns what any process has changed of keys and organizations. A notification tells which organization
-// at once; the version in `accounts_state`, read several times a second, tells that one was lost. Who remembers keys asks
-// here how far that may be trusted. Event-loop thread only.
+// How this thread learns of changes to keys and organizations by any process. A notification names the organization
+// immediately; the version in `accounts_state`, read several times a second, reveals a lost notification. The key cache
+// reads here how long its entries may be trusted. Each read also samples the database's clock. Event-loop thread only.
 
+import { performance } from 'node:perf_hooks';
 import type { Queryable } from '../../storage/postgres/database.js';
+import { DATABASE_NOW } from '../../storage/postgres/database-clock.js';
+import type { DatabaseClock } from '../../storage/postgres/database-clock.js';
 import type { KeyTrust } from '../key-cache.js';
 
 /** How often the version is read. */
@@ -20,6 +23,9 @@ export interface ChangeFeedOptions {
   onAway?: (error: unknown) => void;
   /** How long remembered keys go on while the database is away. */
   awayMs: number;
+  /** Receives a sample with each look. */
+  clock?: Pick<DatabaseClock, 'sample'>;
+  /** Monotonic milliseconds. */
   now?: () => number;
 }
 
@@ -34,7 +40,7 @@ export class ChangeFeed implements KeyTrust {
   readonly #now: () => number;
 
   constructor(private readonly sql: Queryable, private readonly options: ChangeFeedOptions) {
-    this.#now = options.now ?? Date.now;
+    this.#now = options.now ?? (() => performance.now());
   }
 
   /** Reads the version now, and from then on several times a second. */
@@ -80,7 +86,9 @@ export class ChangeFeed implements KeyTrust {
   async #ask(): Promise<void> {
     const asked = this.#now();
     try {
-      const version = (await this.sql.query<{ version: number }>('SELECT version FROM accounts_state'))[0]?.version ?? 0;
+      const [row] = await this.sql.query<{ version: number; now: number }>(`SELECT version, ${DATABASE_NOW} AS now FROM accounts_state`);
+      if (row !== undefined) this.options.clock?.sample(asked, row.now);
+      const version = row?.version ?? 0;
       // While it was gone anything may have come to pass, another server in its place included.
       if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;

@@ -1,5 +1,6 @@
 // Directory over a database that several processes share; every primary thread sweeps what is over, which harms nobody.
 
+import type { EraseGate } from '../../storage/erase-gate.js';
 import type { Database } from '../../storage/postgres/database.js';
 import type { AccountChanges } from '../changes.js';
 import type { SweptDirectory } from '../directory.js';
@@ -40,9 +41,12 @@ export class PostgresDirectory implements SweptDirectory {
   readonly work: AccountWork;
   readonly #sweeping: Sweeping;
 
-  /** `changes` is told of each change to keys and organizations that this process makes; the others' come by a ChangeFeed. */
-  constructor(database: Database, changes: Pick<AccountChanges, 'tell'>, now: () => number = Date.now) {
-    this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId));
+  /**
+   * `changes` receives each change to keys and organizations that this process makes; changes by other processes arrive through a
+   * ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or lockout ends.
+   */
+  constructor(database: Database, changes: Pick<AccountChanges, 'tell'>, readonly now: () => number = Date.now) {
+    this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId), now);
     this.audit = new PostgresAuditLog(this.work, now);
     this.attempts = new PostgresAttempts(database, now);
     this.apiKeys = new PostgresApiKeys(this.work);
@@ -65,8 +69,8 @@ export class PostgresDirectory implements SweptDirectory {
     });
   }
 
-  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void): void {
-    this.#sweeping.keep(also, onError);
+  keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
+    this.#sweeping.keep(also, onError, gate);
   }
 
   sweep(also?: () => Promise<void>): Promise<void> {

@@ -1,14 +1,16 @@
 // KeyStore over the tables of keys and organizations: one statement, by one index.
 
-import type { KeyHolder, KeyStore } from '../key-store.js';
+import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../key-store.js';
 import { identityFor } from '../key-store.js';
 import { keyedHash } from '../keys.js';
-import type { KeyRecord } from '../keys.js';
+import type { KeyRecord, Organization } from '../keys.js';
 import { besides, ORGANIZATION_BESIDE, organizationOf, settingsOf } from './organization-rows.js';
 import { secretOf } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-interface Found { id: string; revoked_at: number | null; expires_at: number | null; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
+interface Ends { revoked: boolean; revoked_at: number | null; expires_at: number | null }
+interface Standings extends Ends { status: Organization['status']; deleted_at: number | null; id: string | null }
+interface Found extends Ends { id: string; models: string[]; scopes: KeyRecord['scopes']; limits: KeyRecord['limits'] }
 
 export class PostgresKeyStore implements KeyStore {
   #secret: Buffer | undefined;
@@ -19,16 +21,29 @@ export class PostgresKeyStore implements KeyStore {
     this.#secret ??= await secretOf(this.work.sql, 'api-keys');   // it never changes
     if (this.#secret === undefined) return undefined;             // no key has been made yet
     const [row] = await this.work.sql.query<Found>(
-      `SELECT api_keys.id, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
+      `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
        FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
       [keyedHash(this.#secret, Buffer.from(digest, 'hex'))],
     );
     if (row === undefined) return undefined;
     const organization = besides(row);
     return {
-      // What an organization that is gone had are revoked keys.
-      keyId: row.id, revokedAt: organization.deleted_at !== null ? 0 : row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity,
+      // The keys of a deleted organization are revoked.
+      ...endsOf(row), keyId: row.id, revoked: row.revoked || organization.deleted_at !== null,
       suspended: organization.status === 'suspended', identity: identityFor(organizationOf(organization), settingsOf(organization), row),
+    };
+  }
+
+  async standing(organizationId: string, keyIds: readonly string[]): Promise<Standing> {
+    const rows = await this.work.sql.query<Standings>(
+      `SELECT organizations.status, organizations.deleted_at, api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at
+       FROM organizations LEFT JOIN api_keys ON api_keys.organization_id = organizations.id AND api_keys.id = ANY($2) WHERE organizations.id = $1`,
+      [organizationId, keyIds],
+    );
+    const [first] = rows;
+    return {
+      organization: first === undefined || first.deleted_at !== null ? 'gone' : first.status,
+      keys: new Map(rows.flatMap((row) => (row.id === null ? [] : [[row.id, endsOf(row)] as const]))),
     };
   }
 
@@ -41,3 +56,5 @@ export class PostgresKeyStore implements KeyStore {
     );
   }
 }
+
+const endsOf = (row: Ends): KeyEnds => ({ revoked: row.revoked, overlapEndsAt: row.revoked_at ?? Infinity, expiresAt: row.expires_at ?? Infinity });

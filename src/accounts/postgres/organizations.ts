@@ -10,6 +10,7 @@ import type { Slice } from '../slice.js';
 import type { User } from '../users.js';
 import type { PostgresApiKeys } from './api-keys.js';
 import { noteAudit } from './audit-log.js';
+import { VALID } from './key-rows.js';
 import { ownOrganizations, putMember } from './member-rows.js';
 import { changeOrganization, createOrganization, deletedOrganizations, markDeleted, organizationById, organizationsFrom, organizationsInOrder } from './organization-rows.js';
 import { userById } from './user-rows.js';
@@ -120,8 +121,8 @@ export class PostgresOrganizations implements Organizations {
   async #overviews(organizations: readonly OrganizationView[]): Promise<OrganizationOverview[]> {
     const counts = await this.work.sql.query<{ id: string; members: number; keys: number }>(
       `SELECT id, (SELECT count(*) FROM memberships WHERE organization_id = asked.id) AS members,
-         (SELECT count(*) FROM api_keys WHERE organization_id = asked.id AND (revoked_at IS NULL OR revoked_at > $2) AND (expires_at IS NULL OR expires_at > $2)) AS keys
-       FROM unnest($1::text[]) AS asked (id)`, [organizations.map(({ id }) => id), Date.now()],
+         (SELECT count(*) FROM api_keys WHERE organization_id = asked.id AND ${VALID}) AS keys
+       FROM unnest($1::text[]) AS asked (id)`, [organizations.map(({ id }) => id), this.work.now()],
     );
     const byId = new Map(counts.map((one) => [one.id, one]));
     return organizations.map((one) => ({ ...one, members: byId.get(one.id)?.members ?? 0, activeKeys: byId.get(one.id)?.keys ?? 0 }));

@@ -4,6 +4,7 @@ import type { Queryable } from '../../storage/postgres/database.js';
 import type { Actor } from '../audit.js';
 import { PROPOSAL_MS } from '../second-factors.js';
 import type { ProvedFactor, SecondFactor, SecondFactors } from '../second-factors.js';
+import { MOST_LATER } from '../totp.js';
 import type { User } from '../users.js';
 import { forgetAttempts } from './attempts.js';
 import { noteAudit } from './audit-log.js';
@@ -52,7 +53,7 @@ export class PostgresSecondFactors implements SecondFactors {
 
   useStep(userId: string, step: number): Promise<boolean> {
     return this.work.change(async (sql) => {
-      if (await sql.execute('UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND last_step < $2', [userId, step]) === 0) return false;
+      if (await sql.execute('UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND (last_step < $2 OR last_step > $2 + $3::int)', [userId, step, MOST_LATER]) === 0) return false;
       await forgetAttempts(sql, 'code', userId);
       return true;
     });

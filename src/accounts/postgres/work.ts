@@ -7,8 +7,11 @@ import { CHANNEL } from '../../storage/postgres/notifications.js';
 import { changeMessage } from './change-feed.js';
 
 export class AccountWork {
-  /** `changed` is told of each change that who looks keys and organizations up must know of, once it is committed. */
-  constructor(readonly database: Database, private readonly changed: (organizationId: string) => void) {}
+  /**
+   * `changed` is called after the commit of each change that key and organization lookups must see. `now`: milliseconds since 1970,
+   * by the database's clock.
+   */
+  constructor(readonly database: Database, private readonly changed: (organizationId: string) => void, readonly now: () => number = Date.now) {}
 
   /** For reads of one statement. */
   get sql(): Queryable {

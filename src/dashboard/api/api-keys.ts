@@ -8,7 +8,7 @@ import { keyObject } from '../../accounts/keys.js';
 import type { KeyRecord } from '../../accounts/keys.js';
 import { apiError } from '../../errors.js';
 import type { Route } from '../../http/exchange.js';
-import type { CreatedApiKey } from '../../wire/dashboard.js';
+import type { ApiKeyObject, CreatedApiKey } from '../../wire/dashboard.js';
 import type { MemberCall } from './guard.js';
 import { checkExpiry, checkLimits, checkModels, dateField, keyModelsField, keyNameField, keyScopesField, limitsField } from './key-fields.js';
 import { listPage, readPage } from './paging.js';
@@ -22,7 +22,9 @@ const createBody = z.object({ name: keyNameField, ...permissions });
 const changeBody = z.object({ name: keyNameField.nullish(), ...permissions });
 const rotateBody = z.object({ overlap_seconds: z.number().int().min(0).max(MAX_OVERLAP_S).nullish() });
 
-export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<DashboardDeps, 'guard' | 'accounts' | 'pool'>): Route[] {
+export function apiKeyRoutes({ guard, accounts: { keys, now }, pool }: Pick<DashboardDeps, 'guard' | 'accounts' | 'pool'>): Route[] {
+  const shown = (key: KeyRecord): ApiKeyObject => keyObject(key, new Date(now()));
+  const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...shown(key), secret });
   const served = (): string[] => pool.list().map(({ model }) => model.id);
   return [
     guard.member('viewer', {
@@ -30,8 +32,7 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
       serve: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await keys.page(organization.id, limit, after);
-        const now = new Date();
-        exchange.json(200, listPage(page, (key) => keyObject(key, now)));
+        exchange.json(200, listPage(page, shown));
       },
     }),
 
@@ -42,7 +43,7 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
         const limits = body.limits ?? null;
         checkModels(models, served());
         checkLimits(limits, served());
-        checkExpiry(body.expires_at);
+        checkExpiry(body.expires_at, now());
         const fields = { name: body.name, models, scopes: body.scopes ?? undefined, limits, expiresAt: body.expires_at ?? null, createdBy: user.id };
         exchange.json(200, created(await keys.create(organization.id, fields, actor)));
       },
@@ -55,10 +56,10 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
         const { id } = await changeable(call);
         checkModels(body.models ?? undefined, served());
         checkLimits(body.limits, served());
-        checkExpiry(body.expires_at);
+        checkExpiry(body.expires_at, now());
         // Null takes a date or limits away; of what a key always has it means as little as leaving it out.
         const change = { name: body.name ?? undefined, models: body.models ?? undefined, scopes: body.scopes ?? undefined, limits: body.limits, expiresAt: body.expires_at };
-        exchange.json(200, keyObject(known(await keys.change(organization.id, id, change, actor)), new Date()));
+        exchange.json(200, shown(known(await keys.change(organization.id, id, change, actor))));
       },
     }),
 
@@ -76,7 +77,7 @@ export function apiKeyRoutes({ guard, accounts: { keys }, pool }: Pick<Dashboard
       serve: async (call) => {
         const { exchange, organization, actor } = call;
         const { id } = await changeable(call);
-        exchange.json(200, keyObject(known(await keys.revoke(organization.id, id, actor)), new Date()));
+        exchange.json(200, shown(known(await keys.revoke(organization.id, id, actor))));
       },
     }),
   ];
@@ -93,5 +94,3 @@ function known<T>(found: T | null): T {
   if (found === null) throw apiError('resource_not_found', 'There is no such API key.', 'id');
   return found;
 }
-
-const created = ({ key, secret }: CreatedKey): CreatedApiKey => ({ ...keyObject(key, new Date()), secret });

@@ -5,13 +5,13 @@ import { verifyPassword } from '../../accounts/passwords.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../errors.js';
 
-/** A session begun by the provider stands for a password that there is none of, for so long. */
+/** How long a session that the identity provider began replaces the password of an account without one. */
 const FRESH_MS = 10 * 60_000;
 
-/** `signedInAt`: of the session, milliseconds. Rejects with ApiError 422 for the field `password`, 403, 429. */
-export async function confirmPassword(attempts: Attempts, { user, signedInAt }: { user: User; signedInAt: number }, password: string | null | undefined): Promise<void> {
+/** `signedInAt`: of the session; `now`: by the same clock; in milliseconds. Rejects with ApiError 422 for the field `password`, 403, 429. */
+export async function confirmPassword(attempts: Attempts, { user, signedInAt }: { user: User; signedInAt: number }, password: string | null | undefined, now: number): Promise<void> {
   if (user.passwordHash === '') {
-    if (Date.now() - signedInAt > FRESH_MS) throw apiError('recent_sign_in_required', 'This account has no password. Sign out and in again; within ten minutes after that this can be done.');
+    if (Math.abs(now - signedInAt) > FRESH_MS) throw apiError('recent_sign_in_required', 'This account has no password. Sign out and in again; within ten minutes after that this can be done.');
     return;
   }
   if (password == null || password === '') throw apiError('missing_required_parameter', 'password is missing.', 'password');

@@ -35,9 +35,9 @@ const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) =
 export const limitsField = z.record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);
 
-/** Throws ApiError 422 for a date that has passed. */
-export function checkExpiry(date: Date | null | undefined): void {
-  if (date != null && date.getTime() <= Date.now()) throw apiError('invalid_value', 'expires_at is past: the key would never be valid.', 'expires_at');
+/** `now`: milliseconds. Throws ApiError 422 for a date that has passed. */
+export function checkExpiry(date: Date | null | undefined, now: number): void {
+  if (date != null && date.getTime() <= now) throw apiError('invalid_value', '`expires_at` must be in the future.', 'expires_at');
 }
 
 /** Throws ApiError 422 for a name that no served model has. `*` alone stands for any. */

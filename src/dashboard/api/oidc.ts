@@ -48,7 +48,7 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
   const journeyOf = (exchange: Exchange): Journey => {
     const opened = box.open('sign-in elsewhere', '', namedCookie(exchange, COOKIE) ?? '');
     const journey = opened === null ? null : JSON.parse(opened.text) as Journey;
-    if (journey === null || journey.until <= Date.now()) throw new OidcRefusal('expired');
+    if (journey === null || journey.until <= directory.now()) throw new OidcRefusal('expired');
     return journey;
   };
 
@@ -81,7 +81,7 @@ function routesOf({ guard, directory, config, origin, tickets, box, telemetry: {
   /** Where the browser goes, with the cookie for its return set. Rejects with OidcRefusal. */
   const begin = async (exchange: Exchange, journey: Pick<Journey, 'next' | 'invite' | 'link'>): Promise<string> => {
     const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => { throw new OidcRefusal('unreachable', { cause }); });
-    const sealed = box.seal('sign-in elsewhere', '', JSON.stringify({ ...asked, ...journey, until: Date.now() + COOKIE_S * 1000 } satisfies Journey));
+    const sealed = box.seal('sign-in elsewhere', '', JSON.stringify({ ...asked, ...journey, until: directory.now() + COOKIE_S * 1000 } satisfies Journey));
     // Lax: it has to come along when the provider sends the browser back.
     exchange.setHeader('Set-Cookie', `${COOKIE}=${sealed}; HttpOnly; SameSite=Lax; Path=/dashboard/api/oidc; Max-Age=${COOKIE_S}${origin.isHttps(exchange) ? '; Secure' : ''}`);
     return url.href;

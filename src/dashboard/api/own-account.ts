@@ -17,7 +17,7 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters, sav
       method: 'POST', path: '/email/change', body: z.object({ email: emailField, password: passwordField.nullish() }),
       serve: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
         if (email === user.email) throw apiError('invalid_value', 'email is the address of this account already.', 'email');
-        await confirmPassword(attempts, { user, signedInAt }, password);
+        await confirmPassword(attempts, { user, signedInAt }, password, directory.now());
         await attempts.count('name', [user.id]);   // each leaves an entry in the server's log, which is bounded
         const answer: EmailChange = { email, confirmation_sent: letters.enabled };
         if (letters.enabled) {
@@ -43,7 +43,7 @@ export function ownAccountRoutes({ guard, directory, origin, codes, letters, sav
     guard.user({
       method: 'POST', path: '/account/delete', body: z.object({ password: passwordField.nullish(), code: codeField.nullish() }),
       serve: async ({ exchange, user, signedInAt, actor, body }) => {
-        await confirmPassword(attempts, { user, signedInAt }, body.password);
+        await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         if (user.secondFactor === true) {
           if (body.code == null) throw apiError('missing_required_parameter', 'code is missing: this account has a second factor.', 'code');
           await codes.use(user, body.code, actor.ip ?? '');

@@ -25,7 +25,7 @@ export function secondFactorRoutes({ guard, directory, config, origin, codes, le
       method: 'POST', path: '/second-factor/begin', body: z.object({ password: passwordField.nullish() }),
       serve: async ({ exchange, user, signedInAt, body }) => {
         if (user.secondFactor === true) throw apiError('invalid_value', 'The second factor is on already. Turn it off first to use another device.');
-        await confirmPassword(attempts, { user, signedInAt }, body.password);
+        await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         const { secret, uri } = await codes.propose(user, `Monolith ${origin.host(exchange)}`);
         const proposal: SecondFactorProposal = { secret, uri };
         exchange.json(200, proposal);
@@ -54,7 +54,7 @@ export function secondFactorRoutes({ guard, directory, config, origin, codes, le
       method: 'POST', path: '/second-factor/disable', body: z.object({ password: passwordField.nullish(), code: codeField }),
       serve: async ({ exchange, user, signedInAt, actor, body }) => {
         if (isRequired && user.operator) throw apiError('second_factor_required', 'Operators of this server need a second factor: it cannot be turned off. Another operator can reset it, for another device.');
-        await confirmPassword(attempts, { user, signedInAt }, body.password);
+        await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         await codes.use(user, body.code, actor.ip ?? '');
         await secondFactors.disable(user, actor);
         exchange.json(200, {});

@@ -26,6 +26,7 @@ import type { RequestRecord } from '../../telemetry/outcome.js';
 import type { Telemetry } from '../../telemetry/types.js';
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { Caller } from '../caller.js';
+import type { RunningGenerations } from '../running-generations.js';
 import type { EventDialect } from './encode-items.js';
 import type { CreateGeneration } from './parse.js';
 import { isOfEnd, isTerminal, terminalEvents, unbroken } from './replay.js';
@@ -421,8 +422,8 @@ export class BackgroundRun implements EventSource {
 }
 
 /** The answer to the request that asked for it: the response as queued, or its events; closing the stream does not stop it. */
-export function answerBackground(exchange: Exchange, run: BackgroundRun, stream: boolean, dialect: EventDialect): void {
-  if (stream) sendEvents(exchange, run, -1, dialect);
+export function answerBackground(exchange: Exchange, run: BackgroundRun, stream: boolean, dialect: EventDialect, running: Pick<RunningGenerations, 'add'>): void {
+  if (stream) sendEvents(exchange, run, -1, dialect, running);
   else exchange.json(200, run.queued.resource);
 }
 

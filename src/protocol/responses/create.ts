@@ -26,7 +26,7 @@ export function createRoute(deps: ResponsesDeps): Route {
     async serve(exchange) {
       const begun = await begin(deps, exchange);
       if (begun === null) return;
-      if ('run' in begun) answerBackground(exchange, begun.run, begun.stream, begun.dialect);
+      if ('run' in begun) answerBackground(exchange, begun.run, begun.stream, begun.dialect, deps.generations);
       else await (begun.out === null ? whole(exchange, begun.turn) : streamed(exchange, begun.turn, begun.out));
     },
   };

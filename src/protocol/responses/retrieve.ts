@@ -31,7 +31,7 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
 }
 
-export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings'>;
+export type RetrieveDeps = Pick<ResponsesDeps, 'responses' | 'background' | 'sealer' | 'settings' | 'generations'>;
 
 export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: StoredResponse, include: readonly string[], { stream, startingAfter }: StreamQuery): Promise<void> {
   if (!stream) {
@@ -41,7 +41,7 @@ export async function retrieve(deps: RetrieveDeps, exchange: Exchange, record: S
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const source = deps.background.find(record.id) ?? await deps.background.elsewhere(record) ?? await loggedEvents(deps.responses, record, startingAfter) ?? eventList(replayEvents(resourceOf(record), dialect));
-  sendEvents(exchange, source, startingAfter, dialect);
+  sendEvents(exchange, source, startingAfter, dialect, deps.generations);
 }
 
 const resourceOf = (record: StoredResponse): ResponseResource => record.resource as unknown as ResponseResource;

@@ -4,6 +4,7 @@
 import { apiError, type ApiError } from '../../errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
+import type { RunningGenerations } from '../running-generations.js';
 import type { EventDialect } from './encode-items.js';
 import { inDialect, isOfEnd } from './replay.js';
 
@@ -40,22 +41,27 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
   };
 }
 
-/** Answers with an event stream; events up to number `after` are left out. A client that goes away ends it. */
-export function sendEvents(exchange: Exchange, source: EventSource, after: number, dialect: EventDialect): void {
-  void new Sender(exchange, source, after, dialect).send();
+/**
+ * Answers with an event stream; events up to number `after` are left out. It ends when the client leaves, and with an error when the
+ * reader's key is revoked: `running` watches that.
+ */
+export function sendEvents(exchange: Exchange, source: EventSource, after: number, dialect: EventDialect, running: Pick<RunningGenerations, 'add'>): void {
+  void new Sender(exchange, source, after, dialect, running).send();
 }
 
 class Sender {
   readonly #stream: EventStream;
   #unwatch: (() => void) | null = null;
+  #unlist: (() => void) | null = null;
   #timer: NodeJS.Timeout | NodeJS.Immediate | null = null;
   #over = false;
   #reading = false;
   #woken = false;                                // while it read
 
-  constructor(private readonly exchange: Exchange, private readonly source: EventSource, private last: number, private readonly dialect: EventDialect) {
+  constructor(private readonly exchange: Exchange, private readonly source: EventSource, private last: number, private readonly dialect: EventDialect, running: Pick<RunningGenerations, 'add'>) {
     this.#stream = exchange.sse((error) => this.#failure(error));
     this.#unwatch = source.watch(() => { if (this.#timer === null) void this.send(); });
+    this.#unlist = running.add(exchange.identity, { stop: (error) => this.#fail(error) });
     exchange.onAborted(() => this.#leave());
   }
 
@@ -68,8 +74,7 @@ class Sender {
     try {
       await this.#sendSome();
     } catch (error) {
-      this.#leave();
-      this.exchange.fail(error);
+      this.#fail(error);
     }
     this.#reading = false;
     if (this.#woken && this.#timer === null) await this.send();
@@ -118,9 +123,17 @@ class Sender {
     this.#stream.end();
   }
 
+  #fail(error: unknown): void {
+    if (this.#over) return;
+    this.#leave();
+    this.exchange.fail(error);
+  }
+
   #leave(): void {
     this.#over = true;
     this.#unwatch?.();
+    this.#unlist?.();
+    this.#unlist = null;
   }
 
   *#failure({ type, code, message, param }: ApiError): Generator<StreamEvent> {

@@ -20,7 +20,9 @@ import { itemRows, outputRow, pages, sizeOf } from '../response-parts.js';
 import { ResponseTables, itemParts, listKey } from './response-tables.js';
 import type { Head, ItemParts } from './response-tables.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
-import { StorageError } from '../store.js';
+import { OPEN_GATE } from '../erase-gate.js';
+import type { EraseGate } from '../erase-gate.js';
+import { undoneBy } from '../store.js';
 import type { Store } from '../store.js';
 
 const DAY_S = 86_400;
@@ -37,6 +39,8 @@ const FAILURE_LOG_MS = 60_000;
 export interface ResponseStoreOptions {
   /** Seconds since 1970; tests turn the clock. */
   now?: () => number;
+  /** Whether sweeps may erase. */
+  gate?: EraseGate;
   /** A sweep that failed; the next one tries again. */
   onError?: (error: unknown) => void;
   /** Why a write failed that a client was told of; once a minute at most. */
@@ -62,6 +66,7 @@ class TableResponseStore implements ResponseStore {
   readonly #erasure: ResponseErasure;
   readonly #now: () => number;
   readonly #timer: NodeJS.Timeout | null;
+  readonly #stopListening: () => void = () => undefined;
   #background: Promise<unknown>;                 // the sweep that runs by itself
   readonly #staging = new Map<string, Promise<void>>();
   readonly #shared: boolean;
@@ -70,13 +75,13 @@ class TableResponseStore implements ResponseStore {
 
   readonly #retentionS: number;
 
-  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, onWriteFailure = () => undefined, shared }: ResponseStoreOptions) {
+  constructor(store: Store, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, onWriteFailure = () => undefined, gate = OPEN_GATE, shared }: ResponseStoreOptions) {
     this.#retentionS = retentionS;
     this.#tables = new ResponseTables(store);
     this.#rows = new ResponseRows(this.#tables);
     this.#onWriteFailure = onWriteFailure;
     this.#now = now;
-    const erasure = new ResponseErasure(this.#tables, now, retentionS, shared?.held);
+    const erasure = new ResponseErasure(this.#tables, now, retentionS, shared?.held, gate);
     this.#erasure = erasure;
     this.#shared = shared !== undefined;
     if (shared?.primary === false) {
@@ -89,7 +94,9 @@ class TableResponseStore implements ResponseStore {
     this.#background = (async () => {
       for (const id of staged) await erasure.unstage(id);
     })().catch(onError).then(sweep);
-    this.#timer = setInterval(() => { this.#background = this.#background.then(sweep); }, SWEEP_MS);
+    const sweepNext = (): void => { this.#background = this.#background.then(sweep); };
+    this.#timer = setInterval(sweepNext, SWEEP_MS);
+    this.#stopListening = gate.onAllowed(sweepNext);
     this.#timer.unref();
   }
 
@@ -337,6 +344,7 @@ class TableResponseStore implements ResponseStore {
 
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
+    this.#stopListening();
     this.#erasure.close();
     await this.#background;
   }
@@ -459,10 +467,11 @@ class TableResponseStore implements ResponseStore {
     try {
       return await write();
     } catch (error) {
-      if (!(error instanceof StorageError)) throw error;
+      const why = undoneBy(error);
+      if (why === null) throw error;
       if (performance.now() - this.#failureLoggedAt >= FAILURE_LOG_MS) {
         this.#failureLoggedAt = performance.now();
-        this.#onWriteFailure(error);
+        this.#onWriteFailure(why);
       }
       throw apiError('maintenance', 'The server cannot store responses at the moment.', null, { cause: error });
     }

@@ -10,7 +10,9 @@ import { itemKey } from '../response-parts.js';
 import type { Place } from '../response-parts.js';
 import { ResponseTables, listKey } from './response-tables.js';
 import type { Head } from './response-tables.js';
-import { StorageError } from '../store.js';
+import { OPEN_GATE } from '../erase-gate.js';
+import type { EraseGate } from '../erase-gate.js';
+import { undoneBy } from '../store.js';
 import type { Key } from '../store.js';
 
 // The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.
@@ -29,7 +31,7 @@ export class ResponseErasure {
 
   constructor(
     private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
-    private readonly held: HeldResponses = new HeldResponses(),
+    private readonly held: HeldResponses = new HeldResponses(), private readonly gate: EraseGate = OPEN_GATE,
   ) {}
 
   isExpired(head: Head): boolean {
@@ -110,18 +112,20 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases what is past its time; resolves to how many responses have expired. */
+  /** Erases what is past its time, as long as the gate allows; resolves to how many responses have expired. */
   async sweep(): Promise<number> {
     let count = 0;
-    for (let more = true; more && !this.#closed;) {
+    for (let more = true; more && !this.#closed && this.gate.allows();) {
       const expired = await this.#transaction(() => this.#killExpired());
       count += expired;
       more = expired > 0;
     }
     await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));
-    await this.#each(['log'], ['log', Math.floor(this.now()) + 1], async (keys) => {
-      for (const [, until, id] of keys) await this.eraseLog(id, until);
-    });
+    if (this.gate.allows()) {
+      await this.#each(['log'], ['log', Math.floor(this.now()) + 1], async (keys) => {
+        for (const [, until, id] of keys) if (this.gate.allows()) await this.eraseLog(id, until);
+      });
+    }
     return count;
   }
 
@@ -171,7 +175,7 @@ export class ResponseErasure {
       this.#tight = Math.max(0, this.#tight - 1);
       return result;
     } catch (error) {
-      if (this.#isTight || !(error instanceof StorageError)) throw error;
+      if (this.#isTight || undoneBy(error) === null) throw error;
       this.#tight = TIGHT;
       return store.transaction(work);
     }

@@ -6,6 +6,8 @@ import { isResponseId } from '../../ids.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import type { Failed, HeldChain, ItemPage, ItemPageQuery, LogKeeper, ResponseHead, ResponsePage, ResponseRecord, ResponseStore, StoredItem, StoredResponse } from '../response-store.js';
+import { OPEN_GATE } from '../erase-gate.js';
+import type { EraseGate } from '../erase-gate.js';
 import type { Database } from './database.js';
 import type { ProcessLease } from './process-lease.js';
 import { ResponseEnds } from './response-ends.js';
@@ -21,6 +23,8 @@ const SWEEP_MS = 3_600_000;
 export interface PostgresResponsesOptions {
   /** Seconds since 1970; tests turn the clock. */
   now?: () => number;
+  /** Whether sweeps may erase. */
+  gate?: EraseGate;
   /** A sweep that failed; the next one tries again. */
   onError?: (error: unknown) => void;
   /** Whether this one sweeps, at once and every hour. Several may: they do not get in each other's way. */
@@ -40,20 +44,23 @@ class PostgresResponses implements ResponseStore {
   readonly #holds: ResponseHolds;
   readonly #ends: ResponseEnds;
   readonly #timer: NodeJS.Timeout | null = null;
+  readonly #stopListening: () => void = () => undefined;
   #sweeping: Promise<unknown> = Promise.resolve();
 
-  constructor(database: Database, lease: ProcessLease, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, sweeps = true }: PostgresResponsesOptions) {
+  constructor(database: Database, lease: ProcessLease, retentionS: number, { now = () => Date.now() / 1000, onError = () => undefined, gate = OPEN_GATE, sweeps = true }: PostgresResponsesOptions) {
     this.#process = lease.id;
     this.#reads = new ResponseReads(database, now, retentionS);
     this.#items = new ResponseItems(database, this.#reads);
     this.#writes = new ResponseWrites(database, lease.id, now);
-    this.#erasure = new ResponseErasure(database, now, retentionS);
+    this.#erasure = new ResponseErasure(database, now, retentionS, gate);
     this.#holds = new ResponseHolds(database, lease.id, (id) => this.#erasure.erase([id]));
     this.#ends = new ResponseEnds(database, lease.id, this.#reads, this.#writes, now);
     if (!sweeps) return;
     const sweep = (): Promise<unknown> => this.#erasure.sweep().catch(onError);
     this.#sweeping = sweep();
-    this.#timer = setInterval(() => { this.#sweeping = this.#sweeping.then(sweep); }, SWEEP_MS).unref();
+    const sweepNext = (): void => { this.#sweeping = this.#sweeping.then(sweep); };
+    this.#timer = setInterval(sweepNext, SWEEP_MS).unref();
+    this.#stopListening = gate.onAllowed(sweepNext);
   }
 
   save(record: ResponseRecord): Promise<void> {
@@ -132,6 +139,7 @@ class PostgresResponses implements ResponseStore {
 
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
+    this.#stopListening();
     this.#erasure.close();
     await Promise.allSettled([this.#sweeping, this.#writes.settled(), this.#holds.settled()]);
   }

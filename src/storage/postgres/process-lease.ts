@@ -3,7 +3,9 @@
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
+import type { ClockSkew } from '../../shared/clock-health.js';
 import type { Database } from './database.js';
+import type { DatabaseClock } from './database-clock.js';
 
 export const LEASE_S = 15;
 const RENEW_MS = 2_500;
@@ -11,24 +13,31 @@ const RENEW_MS = 2_500;
 /** Within a statement: the processes that are there. */
 export const ALIVE = 'SELECT id FROM processes WHERE lease_until > extract(epoch FROM clock_timestamp())';
 
-const RENEW = `INSERT INTO processes (id, lease_until) VALUES ($1, extract(epoch FROM clock_timestamp()) + ${LEASE_S})
-  ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until`;
+/** $1: id, $2: skew of the caller's clock. Returns the skews of the others. */
+const RENEW = `WITH renewed AS (
+    INSERT INTO processes (id, lease_until, skew_ms) VALUES ($1, extract(epoch FROM clock_timestamp()) + ${LEASE_S}, $2)
+    ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, skew_ms = excluded.skew_ms)
+  SELECT min(skew_ms) AS least, max(skew_ms) AS most, count(skew_ms) AS threads FROM processes
+  WHERE lease_until > extract(epoch FROM clock_timestamp()) AND id <> $1`;
+
+interface Others { least: number | null; most: number | null; threads: number }
 
 export class ProcessLease {
   /** Never given twice. */
   readonly id = randomBytes(12).toString('hex');
   readonly #timer: NodeJS.Timeout;
   #steadySince = performance.now();
+  #others: Others = { least: null, most: null, threads: 0 };
 
-  private constructor(private readonly database: Database) {
+  private constructor(private readonly database: Database, private readonly clock: Pick<DatabaseClock, 'skewMs'> | null, private readonly onRenewed: () => void) {
     this.#timer = setInterval(() => void this.#renew(), RENEW_MS).unref();
   }
 
-  /** Rejects with ApiError 503 if the database cannot be written. */
-  static async open(database: Database): Promise<ProcessLease> {
-    const lease = new ProcessLease(database);
+  /** `clock`: to compare with those of the other processes. Rejects with ApiError 503 if the database cannot be written. */
+  static async open(database: Database, clock: Pick<DatabaseClock, 'skewMs'> | null = null, onRenewed: () => void = () => undefined): Promise<ProcessLease> {
+    const lease = new ProcessLease(database, clock, onRenewed);
     try {
-      await database.execute(RENEW, [lease.id]);
+      await lease.#write();
     } catch (error) {
       clearInterval(lease.#timer);
       throw error;
@@ -53,8 +62,20 @@ export class ProcessLease {
     return performance.now() - this.#steadySince >= LEASE_S * 1_000;
   }
 
-  /** A failure is the database's, which others tell: the lease may end before it is back. */
+  /** This machine's clock compared with the database's, and the widest difference between two threads of the service. */
+  get skew(): ClockSkew {
+    const own = this.clock?.skewMs ?? 0;
+    const { least, most, threads } = this.#others;
+    return { skewMs: own, spreadMs: Math.max(own, most ?? own) - Math.min(own, least ?? own), threads: threads + 1 };
+  }
+
+  /** The database's own callers report its failures; the lease may run out before it is back. */
   async #renew(): Promise<void> {
-    await this.database.execute(RENEW, [this.id]).catch(() => { this.#steadySince = performance.now(); });
+    await this.#write().then(this.onRenewed, () => { this.#steadySince = performance.now(); });
+  }
+
+  async #write(): Promise<void> {
+    const [others] = await this.database.query<Others>(RENEW, [this.id, this.clock?.skewMs ?? null]);
+    if (others !== undefined) this.#others = others;
   }
 }

@@ -5,6 +5,8 @@
 // together. Rows that are to go are locked before it is looked whether anybody needs them: who continues or holds one
 // locks it too, and finds it gone, or is found. Event-loop thread only.
 
+import { OPEN_GATE } from '../erase-gate.js';
+import type { EraseGate } from '../erase-gate.js';
 import type { Database, Queryable } from './database.js';
 import { ALIVE } from './process-lease.js';
 
@@ -52,7 +54,7 @@ interface Looked { id: string; previous_id: string | null; dead: boolean; held: 
 export class ResponseErasure {
   #closed = false;
 
-  constructor(private readonly database: Database, private readonly now: () => number, private readonly retentionS: number) {}
+  constructor(private readonly database: Database, private readonly now: () => number, private readonly retentionS: number, private readonly gate: EraseGate = OPEN_GATE) {}
 
   /** What runs stops after its transaction. */
   close(): void {
@@ -72,8 +74,9 @@ export class ResponseErasure {
     return this.#killAll(() => this.database.query(DELETE_ALL, [organizationId]));
   }
 
-  /** Erases what is past its time; resolves to how many responses have expired. */
+  /** Erases what is past its time, as long as the gate allows; resolves to how many responses have expired. */
   async sweep(): Promise<number> {
+    if (!this.gate.allows()) return 0;
     const expired = await this.#killAll(() => this.database.query(EXPIRE, [this.now() - this.retentionS]));
     for (let after = ''; !this.#closed;) {
       const ids = (await this.database.query<{ id: string }>(ALL_ERASABLE, [after])).map(({ id }) => id);
@@ -81,7 +84,7 @@ export class ResponseErasure {
       await this.erase(ids);
       after = ids.at(-1) ?? after;
     }
-    while (!this.#closed && await this.database.execute(OLD_LOGS, [this.now()]) === BATCH);
+    while (!this.#closed && this.gate.allows() && await this.database.execute(OLD_LOGS, [this.now()]) === BATCH);
     await this.database.execute(OLD_HOLDS);
     await this.database.execute(OLD_PROCESSES);
     return expired;

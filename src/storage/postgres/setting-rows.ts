@@ -3,8 +3,8 @@
 
 import type { Queryable } from './database.js';
 
-/** 'model': decided of a model; 'served-model': declared beside the settings; 'prices', 'model-names': one each, named 'all'. */
-export type SettingKind = 'model' | 'engine' | 'served-model' | 'prices' | 'budget' | 'model-names';
+/** 'model': an operator's decision about a model; 'served-model': served in addition to the settings; 'prices', 'model-names', 'clock': one each, named 'all'. */
+export type SettingKind = 'model' | 'engine' | 'served-model' | 'prices' | 'budget' | 'model-names' | 'clock';
 
 export async function settingOf<V>(sql: Queryable, kind: SettingKind, name: string): Promise<V | undefined> {
   return (await sql.query<{ value: V }>('SELECT value FROM settings WHERE kind = $1 AND name = $2', [kind, name]))[0]?.value;

@@ -4,10 +4,9 @@
 // is lost, what was committed stays. The tables are LMDB's own, or memory-tables.ts.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { apiError } from '../../../src/errors.js';
 import type { Draws } from '../../../src/shared/random.js';
 import { openStore } from '../../../src/storage/lmdb-store.js';
-import { StorageError } from '../../../src/storage/store.js';
+import { refusedWrite, StorageError, UndoneWrite } from '../../../src/storage/store.js';
 import type { Key, KeyRange, OpenedStore, Table, TableName } from '../../../src/storage/store.js';
 import type { Backing } from './memory-tables.js';
 import type { Owner, SimTime } from './sim-time.js';
@@ -70,7 +69,7 @@ export class SimStore implements OpenedStore {
   }
 
   transaction<T>(work: () => T): Promise<T> {
-    if (this.failure !== null) return Promise.reject(refusal(this.failure));
+    if (this.failure !== null) return Promise.reject(refusedWrite(this.failure));
     return new Promise<T>((resolve, reject) => {
       this.#waiting.push({ work, resolve: resolve as (result: unknown) => void, reject });
       this.#arm();
@@ -84,10 +83,12 @@ export class SimStore implements OpenedStore {
     else listener(this.failure);
   }
 
+  onUndone(): void {}
+
   fail(why: StorageError): void {
     if (this.failure !== null) return;
     this.failure = why;
-    for (const { reject } of [...this.#waiting, ...this.#unacknowledged]) reject(refusal(why));
+    for (const { reject } of [...this.#waiting, ...this.#unacknowledged]) reject(refusedWrite(why));
     this.#waiting = [];
     this.#unacknowledged.clear();
     for (const listener of this.#listeners) listener(why);
@@ -111,7 +112,7 @@ export class SimStore implements OpenedStore {
     if (disk.breaksNext && disk.draws.below(2) === 0) return this.#broken(batch);
     if (disk.isFull) {
       disk.failedAt = time.now;
-      for (const { reject } of batch) reject(new StorageError('The database could not be written: No space left on device'));
+      for (const { reject } of batch) reject(refusedWrite(new UndoneWrite('The database could not be written: No space left on device')));
       return;
     }
     const isLost = disk.losesWrites > 0 && disk.draws.unit() < disk.losesWrites;
@@ -143,7 +144,6 @@ export class SimStore implements OpenedStore {
   }
 }
 
-const refusal = (cause: StorageError): Error => apiError('maintenance', 'The server cannot store anything at the moment.', null, { cause });
 const WRITTEN = Promise.resolve();
 
 class SimTable<V> implements Table<V> {

@@ -21,6 +21,7 @@ import { endUnfinished, type IsRunning } from '../../../src/service/lost-thread.
 import { UndoStack } from '../../../src/service/undo-stack.js';
 import type { ThreadBus } from '../../../src/shared/bus.js';
 import type { UsageSink } from '../../../src/shared/usage-sink.js';
+import { OPEN_GATE } from '../../../src/storage/erase-gate.js';
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import type { Telemetry } from '../../../src/telemetry/types.js';
 import { LmdbUsageStore } from '../../../src/usage/lmdb-usage-store.js';
@@ -66,7 +67,7 @@ export class SimThread {
     return UndoStack.opening(async (undo) => {
       const store = new SimStore(disk, owner);
       undo.add(tellStorageFailure(store, bus, log));
-      const { responses } = folderResponses(store, common.held, { bus, settings: config.responses, primary, log, undo });
+      const { responses } = folderResponses(store, common.held, { gate: OPEN_GATE, bus, settings: config.responses, primary, log, undo });
       const usageStore = new LmdbUsageStore(store);
       const usage = new UsageRecorder(usageStore, log);
       undo.add(() => usage.close());
@@ -87,7 +88,7 @@ export class SimThread {
       undo.add(() => admission.close());
       const listeners = new Set<(organizationId: string | null) => void>();
       const generations = new RunningGenerations({
-        organizations: { get: async (id) => ({ status: common.isSuspended(id) ? 'suspended' : 'active' }) },
+        runEnds: async (id) => () => (common.isSuspended(id) ? 'organization_suspended' : null),
         onChanged: (listener) => {
           listeners.add(listener);
           return () => listeners.delete(listener);

@@ -1,0 +1,103 @@
+// How many unknown API keys each address has sent in the last minute, counted by all threads of a process together in shared memory.
+// An entry is one 64-bit word that changes by compare-and-swap, so no thread waits for another:
+//
+//   32 bits of the address's hash | 24 bits: second in which its minute began | 8 bits: count
+//
+// A set of WAYS entries holds the addresses that hash to it; when all are in use, the one with the fewest unknown keys makes room.
+
+import { hash } from 'node:crypto';
+import { addressGroup } from './attempts.js';
+
+export const MAX_UNKNOWN_KEYS = 30;
+const WINDOW_S = 60;
+const SETS = 8_192;
+const WAYS = 8;
+const SECONDS = 1 << 24;
+
+export const UNKNOWN_KEY_BYTES = SETS * WAYS * BigInt64Array.BYTES_PER_ELEMENT;
+
+/** Of the whole process: threads have different time origins. */
+const elapsedS = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
+
+export class UnknownKeys {
+  readonly #words: BigUint64Array;
+
+  /** `buffer`: UNKNOWN_KEY_BYTES of zeros at first, shared by all threads. `seed`: the same for all, unknown to clients. `now`: monotonic seconds. */
+  constructor(buffer: SharedArrayBuffer, private readonly seed: string, private readonly now: () => number = elapsedS) {
+    this.#words = new BigUint64Array(buffer);
+  }
+
+  /** Counts one more of this address. Returns 0, or the wait in milliseconds if it has sent too many; then nothing is counted. */
+  take(address: string): number {
+    const place = this.#placeOf(address);
+    for (;;) {
+      const now = this.now() % SECONDS;
+      const index = this.#find(place, now);
+      const at = index ?? this.#room(place, now);
+      const before = Atomics.load(this.#words, at);
+      if (index !== null && !isOf(before, place, now)) continue;   // another thread has just taken it
+      const { began, count } = index === null ? { began: now, count: 0 } : entryOf(before);
+      if (count >= MAX_UNKNOWN_KEYS) return waitMs(began, now);
+      if (Atomics.compareExchange(this.#words, at, before, wordOf(place.tag, began, count + 1)) === before) return 0;
+    }
+  }
+
+  /** The wait in milliseconds if the address has sent too many, else 0. */
+  wait(address: string): number {
+    const place = this.#placeOf(address);
+    const now = this.now() % SECONDS;
+    const index = this.#find(place, now);
+    if (index === null) return 0;
+    const { began, count } = entryOf(Atomics.load(this.#words, index));
+    return count >= MAX_UNKNOWN_KEYS ? waitMs(began, now) : 0;
+  }
+
+  /** Takes one back that take() counted: the key was known after all, or could not be looked up. */
+  giveBack(address: string): void {
+    const place = this.#placeOf(address);
+    for (;;) {
+      const now = this.now() % SECONDS;
+      const index = this.#find(place, now);
+      if (index === null) return;
+      const before = Atomics.load(this.#words, index);
+      if (!isOf(before, place, now)) continue;
+      const { began, count } = entryOf(before);
+      if (count === 0 || Atomics.compareExchange(this.#words, index, before, wordOf(place.tag, began, count - 1)) === before) return;
+    }
+  }
+
+  #placeOf(address: string): Place {
+    const digest = Buffer.from(hash('sha256', `${this.seed}\n${addressGroup(address)}`, 'hex'), 'hex');
+    return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
+  }
+
+  /** The entry of the address, if its minute is not over. */
+  #find(place: Place, now: number): number | null {
+    for (let at = place.first; at < place.first + WAYS; at++) if (isOf(Atomics.load(this.#words, at), place, now)) return at;
+    return null;
+  }
+
+  /** An entry that is free or over, else the one with the lowest count. */
+  #room({ first }: Place, now: number): number {
+    let least = first;
+    for (let at = first; at < first + WAYS; at++) {
+      const word = Atomics.load(this.#words, at);
+      if (word === 0n || isOver(entryOf(word).began, now)) return at;
+      if (entryOf(word).count < entryOf(Atomics.load(this.#words, least)).count) least = at;
+    }
+    return least;
+  }
+}
+
+interface Place { readonly first: number; readonly tag: bigint }
+
+const ageS = (began: number, now: number): number => (now - began + SECONDS) % SECONDS;
+const isOver = (began: number, now: number): boolean => ageS(began, now) >= WINDOW_S;
+const waitMs = (began: number, now: number): number => Math.max(1, WINDOW_S - ageS(began, now)) * 1_000;
+const wordOf = (tag: bigint, began: number, count: number): bigint => (tag << 32n) | BigInt(began * 256 + count);
+const isOf = (word: bigint, { tag }: Place, now: number): boolean => word >> 32n === tag && !isOver(entryOf(word).began, now);
+
+function entryOf(word: bigint): { began: number; count: number } {
+  const low = Number(word & 0xffff_ffffn);
+  return { began: Math.floor(low / 256), count: low % 256 };
+}

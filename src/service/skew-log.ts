@@ -1,0 +1,20 @@
+// Clock skew between the processes of a service, for the log: once when it begins, once when it is over.
+
+import { isSkewed } from '../shared/clock-health.js';
+import type { ClockSkew } from '../shared/clock-health.js';
+import type { Log } from '../telemetry/types.js';
+
+export class SkewLog {
+  #skewed = false;
+
+  constructor(private readonly log: Log) {}
+
+  see(skew: ClockSkew): void {
+    const skewed = isSkewed(skew);
+    if (skewed === this.#skewed) return;
+    this.#skewed = skewed;
+    const fields = { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads };
+    if (skewed) this.log.warn(fields, 'clocks differ between this machine, the database and other processes: check NTP');
+    else this.log.info(fields, 'clocks agree again');
+  }
+}

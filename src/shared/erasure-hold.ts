@@ -1,0 +1,31 @@
+// That nothing is erased because the clock is in doubt, in memory that all threads of a process see: each of them answers /readyz.
+
+const HELD = 0, AHEAD_MS = 1, LEFT_MS = 2;
+
+export const ERASURE_HOLD_BYTES = 3 * Float64Array.BYTES_PER_ELEMENT;
+
+export interface HeldErasure {
+  /** How far the clock is ahead of the last stored time and the time that has run since. */
+  readonly aheadMs: number;
+  /** How much longer the server has to run until it erases again. */
+  readonly leftMs: number;
+}
+
+export class ErasureHold {
+  readonly #values: Float64Array;
+
+  /** `buffer`: zeros at first. */
+  constructor(buffer: SharedArrayBuffer) {
+    this.#values = new Float64Array(buffer);
+  }
+
+  get held(): HeldErasure | null {
+    return this.#values[HELD] === 1 ? { aheadMs: this.#values[AHEAD_MS] ?? 0, leftMs: this.#values[LEFT_MS] ?? 0 } : null;
+  }
+
+  set held(held: HeldErasure | null) {
+    this.#values[AHEAD_MS] = held?.aheadMs ?? 0;
+    this.#values[LEFT_MS] = held?.leftMs ?? 0;
+    this.#values[HELD] = held === null ? 0 : 1;
+  }
+}

@@ -1,0 +1,13 @@
+// API keys revoked for good get a flag, so that no process compares its clock with another's. Processes of earlier releases keep
+// writing the time alone; it is judged by the database's clock.
+
+import type { Migration } from './migration.js';
+
+export const revokedKeys: Migration = {
+  what: 'a flag for revoked API keys',
+  oldest: 1,
+  statements: [
+    'ALTER TABLE api_keys ADD COLUMN revoked boolean NOT NULL DEFAULT false',
+    'UPDATE api_keys SET revoked = true WHERE revoked_at <= extract(epoch FROM clock_timestamp()) * 1000',
+  ],
+};
