@@ -1,9 +1,14 @@
-// One request to one server: sent, read as it comes, given up. Nothing is followed elsewhere, nothing is kept but the
-// beginning of a line (of a stream) or a bounded body (of a whole answer, of an error). Event-loop thread only.
+// One request to one upstream server: sent, its response read while it arrives, given up. Nothing is followed elsewhere. What is held of
+// a response: the beginning of an event, or what is kept of a large event or a JSON body (json-reader.ts), or a bounded part of
+// an error. Log-probabilities of a large one are emitted in slices; what arrives meanwhile waits. Event-loop thread only.
+import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
-import type { AnswerReader } from './apis/api.js';
-import { EventLines } from './event-lines.js';
-import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, UpstreamFault } from './fault.js';
+import { parsed, type AnswerReader } from './apis/api.js';
+import { EventLines, type StreamEvent } from './event-lines.js';
+import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, tooMuch, UpstreamFault } from './fault.js';
+import { GrowingBytes } from './growing-bytes.js';
+import { JsonReader } from './json-reader.js';
+import { inSlices } from './slices.js';
 
 export interface AttemptOptions {
   readonly path: string;
@@ -11,26 +16,49 @@ export interface AttemptOptions {
   readonly body: string;
   readonly maxEventBytes: number;
   readonly maxAnswerBytes: number;
+  /** Bytes that the text and the arguments of all choices may take. */
+  readonly maxTextBytes: number;
+  readonly logprobs: boolean;
   readonly secrets: readonly string[];
   readonly promptParam: string;
+  /** Reserves memory for what is kept of the response. Throws ApiError 503, 422. */
+  reserve(bytes: number): void;
+  free(bytes: number): void;
 }
 
 type Mode = 'stream' | 'whole' | 'error';
 
+/** A JSON body that is read while it arrives. */
+interface Body { readonly reader: JsonReader; readonly decoder: StringDecoder }
+
+/** A byte of text takes at most six in JSON: \u001f. */
+const JSON_EXPANSION = 6;
+/** What a response has besides text: ids, usage, calls; and the request, which some servers repeat twice. */
+const FRAME_BYTES = 1 << 20, REPEATS = 2;
+
 export class Attempt implements Dispatcher.DispatchHandlers {
   readonly #lines: EventLines;
+  readonly #maxJsonBytes: number;
   #mode: Mode = 'stream';
   #status = 0;
   #retryAfter: string | null = null;
   #abort: ((error?: Error) => void) | null = null;
   #connected = false;
   #bytes = 0;
-  #body: Buffer[] = [];
+  readonly #error = new GrowingBytes();
+  #whole: Body | null = null;
+  #work: Iterator<void> | null = null;      // emits a large event or body
+  #waiting = 0;                             // bytes that have arrived meanwhile
+  #complete = false;
+  #broken: UpstreamFault | null = null;     // the connection ended while events were waiting
   #over = false;
 
   /** `ended` is called once: null, the answer is there; else why it is not. Not after give up(). */
   constructor(private readonly options: AttemptOptions, private readonly reader: AnswerReader, private readonly ended: (fault: UpstreamFault | Error | null) => void) {
-    this.#lines = new EventLines(options.maxEventBytes, (name, data) => { if (!this.#over) reader.event(name, data); }, () => notUnderstood('with an event that is too long'));
+    this.#maxJsonBytes = JSON_EXPANSION * options.maxTextBytes + FRAME_BYTES + REPEATS * options.body.length;
+    this.#lines = new EventLines({
+      maxBytes: options.maxEventBytes, tooLong: () => notUnderstood('with an event that is too long'), longReader: () => this.#jsonReader(),
+    });
   }
 
   send(pool: Pool): void {
@@ -42,8 +70,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   /** Nobody wants it any more. */
   giveUp(): void {
     if (this.#over) return;
-    this.#over = true;
-    this.#body = [];
+    this.#drop();
     this.#abort?.(new Error('given up'));
   }
 
@@ -64,6 +91,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
       else if (name === 'retry-after') this.#retryAfter = headers[i + 1]!.toString('latin1');
     }
     this.#mode = status >= 300 ? 'error' : type.startsWith('text/event-stream') ? 'stream' : 'whole';
+    if (this.#mode === 'whole') this.#whole = { reader: this.#jsonReader(), decoder: new StringDecoder('utf8') };
     if (encoding !== '' && encoding !== 'identity') this.#fail(notUnderstood('in an encoding that was not asked for'));
     // Nothing of what it says of an elsewhere is wanted.
     else if (status < 400 && this.#mode === 'error') this.#fail(this.#statusFault());
@@ -74,10 +102,10 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (this.#over) return true;
     this.#bytes += chunk.length;
     try {
-      if (this.#mode === 'error') this.#error(chunk);
-      else if (this.#bytes > this.options.maxAnswerBytes) throw notUnderstood('with more than one answer may have');
-      else if (this.#mode === 'stream') this.#lines.push(chunk);
-      else this.#body.push(Buffer.from(chunk));
+      if (this.#mode === 'error') this.#errorBody(chunk);
+      else if (this.#bytes > this.#maxBytes()) throw tooMuch('The upstream returned a larger response than is allowed for this request.');
+      else if (this.#whole !== null) this.#whole.reader.push(this.#whole.decoder.write(chunk));
+      else this.#stream(chunk);
     } catch (error) {
       this.#fail(error);
     }
@@ -86,17 +114,17 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   onComplete(): void {
     if (this.#over) return;
+    this.#complete = true;
     try {
       if (this.#mode === 'error') throw this.#statusFault();
-      if (this.#mode === 'whole') this.#whole();
+      if (this.#whole !== null) this.#readWhole(this.#whole);
       else {
         this.#lines.end();
-        this.reader.end();
+        this.#drain();
       }
     } catch (error) {
-      return this.#fail(error);
+      this.#fail(error);
     }
-    this.#end(null);
   }
 
   onError(error: Error): void {
@@ -105,38 +133,108 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_')) return this.#end(notUnderstood('with what is not HTTP'));
-    this.#end(this.#connected ? brokeOff() : cannotConnect());
+    if (this.#work !== null) this.#broken = brokeOff();
+    else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
-  #error(chunk: Buffer): void {
-    this.#body.push(Buffer.from(chunk.subarray(0, Math.max(0, MAX_ERROR_BYTES - (this.#bytes - chunk.length)))));
+  /** The largest body that can be an answer to this request: a larger one is refused while it arrives. */
+  #maxBytes(): number {
+    const { logprobs, maxAnswerBytes } = this.options;
+    return this.#mode === 'whole' && !logprobs ? Math.min(maxAnswerBytes, this.#maxJsonBytes) : maxAnswerBytes;
+  }
+
+  #jsonReader(): JsonReader {
+    const { logprobs, reserve, free } = this.options;
+    return new JsonReader({
+      maxBytes: this.#maxJsonBytes, logprobs, reserve, free,
+      tooLong: () => tooMuch('The upstream returned more than an answer to this request may have.'), malformed: () => notUnderstood('with what is not JSON'),
+    });
+  }
+
+  #stream(chunk: Buffer): void {
+    if (this.#work !== null) {
+      this.options.reserve(chunk.length);
+      this.#waiting += chunk.length;
+    }
+    this.#lines.push(chunk);
+    if (this.#work === null) this.#drain();
+  }
+
+  /** Reads the events that have arrived, until one is large. Throws UpstreamFault. */
+  #drain(): void {
+    while (!this.#over && this.#work === null) {
+      const event = this.#lines.next();
+      if (event === undefined) break;
+      this.#read(event);
+    }
+    if (this.#over || this.#work !== null) return;
+    if (this.#waiting > 0) this.options.free(this.#waiting);
+    this.#waiting = 0;
+    if (this.#broken !== null) return this.#end(this.#broken);
+    if (!this.#complete) return;
+    this.reader.end();
+    this.#end(null);
+  }
+
+  #read(event: StreamEvent): void {
+    if ('value' in event) this.#begin(this.reader.event(event.name, parsed(event.value)));
+    else if (event.data === '[DONE]') this.reader.done();
+    else for (const _ of this.reader.event(event.name, parsed(event.data)));
+  }
+
+  #readWhole({ reader, decoder }: Body): void {
+    reader.push(decoder.end());
+    this.#begin(this.reader.whole(reader.end()));
+    if (this.#work === null) this.#end(null);
+  }
+
+  /** Emits what was read: to its end if that is short, else in slices. */
+  #begin(work: Iterator<void>): void {
+    if (work.next().done === true || this.#over) return;
+    this.#work = work;
+    inSlices(() => this.#step());
+  }
+
+  #step(): boolean {
+    if (this.#over || this.#work === null) return false;
+    try {
+      if (this.#work.next().done !== true) return !this.#over;
+      this.#work = null;
+      if (this.#whole !== null) this.#end(null);
+      else this.#drain();
+    } catch (error) {
+      this.#fail(error);
+    }
+    return false;
+  }
+
+  #errorBody(chunk: Buffer): void {
+    this.#error.add(chunk.subarray(0, Math.max(0, MAX_ERROR_BYTES - (this.#bytes - chunk.length))));
     if (this.#bytes >= MAX_ERROR_BYTES) throw this.#statusFault();
   }
 
   #statusFault(): UpstreamFault {
     const { secrets, promptParam } = this.options;
-    return faultOfStatus({ status: this.#status, body: Buffer.concat(this.#body).toString('utf8'), retryAfter: this.#retryAfter }, secrets, promptParam);
-  }
-
-  #whole(): void {
-    let answer: unknown;
-    try {
-      answer = JSON.parse(Buffer.concat(this.#body).toString('utf8'));
-    } catch {
-      throw notUnderstood('with what is not JSON');
-    }
-    this.reader.whole(answer);
+    return faultOfStatus({ status: this.#status, body: this.#error.bytes().toString('utf8'), retryAfter: this.#retryAfter }, secrets, promptParam);
   }
 
   #fail(error: unknown): void {
     if (this.#over) return;
-    this.#end(error instanceof Error ? error : new Error(String(error)));
+    this.#end(error instanceof SyntaxError ? notUnderstood('with what is not JSON') : error instanceof Error ? error : new Error(String(error)));
     this.#abort?.(new Error('given up'));
   }
 
   #end(fault: UpstreamFault | Error | null): void {
-    this.#over = true;
-    this.#body = [];
+    this.#drop();
     this.ended(fault);
+  }
+
+  /** Keeps nothing. */
+  #drop(): void {
+    this.#over = true;
+    this.#error.clear();
+    this.#whole = this.#work = null;
+    if (this.#waiting > 0) this.options.free(this.#waiting);
+    this.#waiting = 0;
   }
 }

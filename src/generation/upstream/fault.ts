@@ -30,6 +30,9 @@ export const brokeOff = (): UpstreamFault => new UpstreamFault('broken', apiErro
 /** What came is no answer. `what`: in words of our own. */
 export const notUnderstood = (what: string): UpstreamFault => new UpstreamFault('protocol', apiError('model_error', `The server this model runs on answered ${what}.`, null), true, true, true);
 
+/** More came than an answer to the request may have. Another attempt would cost as much again. */
+export const tooMuch = (message: string): UpstreamFault => new UpstreamFault('protocol', apiError('model_error', message, null), false, true, true);
+
 export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
   new UpstreamFault('timeout', unavailable(what === 'first' ? 'The server this model runs on did not begin to answer in time.' : 'The server this model runs on fell silent.'), false, true);
 
