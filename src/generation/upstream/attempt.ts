@@ -1,14 +1,17 @@
 // One request to one upstream server: sent, its response read while it arrives, given up. Nothing is followed elsewhere. What is held of
 // a response: the beginning of an event, or what is kept of a large event or a JSON body (json-reader.ts), or a bounded part of
-// an error. Log-probabilities of a large one are emitted in slices; what arrives meanwhile waits. Event-loop thread only.
+// an error. What arrives faster than it may be read (slices.ts) waits, and is reserved like what is kept. Event-loop thread only.
+//
+//   onData ─► read now, or wait ─► events, JSON ─► reader ─► answer
+//                      └─ in slices ─┘   log-probabilities of a large one: in slices, too
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
-import { EventLines, type StreamEvent } from './event-lines.js';
+import { EventLines } from './event-lines.js';
 import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, tooMuch, UpstreamFault } from './fault.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { JsonReader } from './json-reader.js';
-import { inSlices } from './slices.js';
+import { inSlices, mayReadNow, measured } from './slices.js';
 
 export interface AttemptOptions {
   readonly path: string;
@@ -35,6 +38,8 @@ interface Body { readonly reader: JsonReader; readonly decoder: StringDecoder }
 const JSON_EXPANSION = 6;
 /** What a response has besides text: ids, usage, calls; and the request, which some servers repeat twice. */
 const FRAME_BYTES = 1 << 20, REPEATS = 2;
+/** Reading a smaller chunk takes less than measuring it is worth. */
+const SMALL_CHUNK = 4_096, LARGE_CHUNK = 65_536;
 
 export class Attempt implements Dispatcher.DispatchHandlers {
   readonly #lines: EventLines;
@@ -48,8 +53,11 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   readonly #error = new GrowingBytes();
   #whole: Body | null = null;
   #work: Iterator<void> | null = null;      // emits a large event or body
-  #waiting = 0;                             // bytes that have arrived meanwhile
-  #complete = false;
+  #waiting: Buffer[] = [];                  // has arrived and was not read yet ...
+  readonly #smallWaiting = new GrowingBytes();   // ... and after it, together, what came in small chunks
+  #isScheduled = false;
+  #complete = false;                        // everything has arrived
+  #isFinal = false;                         // and was read
   #broken: UpstreamFault | null = null;     // the connection ended while events were waiting
   #over = false;
 
@@ -104,8 +112,9 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     try {
       if (this.#mode === 'error') this.#errorBody(chunk);
       else if (this.#bytes > this.#maxBytes()) throw tooMuch('The upstream returned a larger response than is allowed for this request.');
-      else if (this.#whole !== null) this.#whole.reader.push(this.#whole.decoder.write(chunk));
-      else this.#stream(chunk);
+      else if (this.#isBusy || (chunk.length > SMALL_CHUNK && !mayReadNow())) this.#wait(chunk);
+      else if (chunk.length > SMALL_CHUNK) measured(() => this.#take(chunk));
+      else this.#take(chunk);
     } catch (error) {
       this.#fail(error);
     }
@@ -117,11 +126,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.#complete = true;
     try {
       if (this.#mode === 'error') throw this.#statusFault();
-      if (this.#whole !== null) this.#readWhole(this.#whole);
-      else {
-        this.#lines.end();
-        this.#drain();
-      }
+      if (!this.#isBusy) this.#finish();
     } catch (error) {
       this.#fail(error);
     }
@@ -133,7 +138,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_')) return this.#end(notUnderstood('with what is not HTTP'));
-    if (this.#work !== null) this.#broken = brokeOff();
+    if (this.#isBusy) this.#broken = brokeOff();
     else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
@@ -151,61 +156,101 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     });
   }
 
-  #stream(chunk: Buffer): void {
-    if (this.#work !== null) {
-      this.options.reserve(chunk.length);
-      this.#waiting += chunk.length;
+  /** Something that has arrived is not read, or not emitted, yet. */
+  get #isBusy(): boolean {
+    return this.#work !== null || this.#waiting.length > 0 || this.#smallWaiting.length > 0;
+  }
+
+  #wait(chunk: Buffer): void {
+    this.options.reserve(chunk.length);
+    const small = this.#smallWaiting;
+    if (chunk.length <= SMALL_CHUNK && small.length < LARGE_CHUNK) small.add(chunk);
+    else {
+      this.#gatherSmall();
+      // Its memory is not used again: each read of a socket has a buffer of its own.
+      this.#waiting.push(chunk);
     }
-    this.#lines.push(chunk);
-    if (this.#work === null) this.#drain();
+    this.#schedule();
+  }
+
+  #gatherSmall(): void {
+    if (this.#smallWaiting.length > 0) this.#waiting.push(this.#smallWaiting.bytes());
+    this.#smallWaiting.clear();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    inSlices(() => (this.#isScheduled = this.#step()));
+  }
+
+  #step(): boolean {
+    if (this.#over) return false;
+    try {
+      if (this.#work !== null) {
+        if (this.#work.next().done !== true) return !this.#over;
+        this.#work = null;
+        if (this.#whole === null) this.#drain();
+      } else {
+        if (this.#waiting.length === 0) this.#gatherSmall();
+        const chunk = this.#waiting.shift();
+        if (chunk !== undefined) {
+          this.options.free(chunk.length);
+          this.#take(chunk);
+        }
+      }
+      if (this.#over) return false;
+      if (this.#isBusy) return true;
+      if (this.#broken !== null) this.#end(this.#broken);
+      else if (this.#complete) this.#finish();
+    } catch (error) {
+      this.#fail(error);
+    }
+    return this.#isBusy;
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.#whole !== null) this.#whole.reader.push(this.#whole.decoder.write(chunk));
+    else {
+      this.#lines.push(chunk);
+      this.#drain();
+    }
   }
 
   /** Reads the events that have arrived, until one is large. Throws UpstreamFault. */
   #drain(): void {
     while (!this.#over && this.#work === null) {
       const event = this.#lines.next();
-      if (event === undefined) break;
-      this.#read(event);
+      if (event === undefined) return;
+      if ('value' in event) this.#begin(this.reader.event(event.name, parsed(event.value)));
+      else if (event.data === '[DONE]') this.reader.done();
+      else for (const _ of this.reader.event(event.name, parsed(event.data)));
     }
-    if (this.#over || this.#work !== null) return;
-    if (this.#waiting > 0) this.options.free(this.#waiting);
-    this.#waiting = 0;
-    if (this.#broken !== null) return this.#end(this.#broken);
-    if (!this.#complete) return;
-    this.reader.end();
+  }
+
+  /** Everything has arrived and was read; what is left is the end. Called again when that was emitted. */
+  #finish(): void {
+    if (!this.#isFinal) {
+      this.#isFinal = true;
+      if (this.#whole !== null) {
+        const { reader, decoder } = this.#whole;
+        reader.push(decoder.end());
+        this.#begin(this.reader.whole(reader.end()));
+      } else {
+        this.#lines.end();
+        this.#drain();
+      }
+      if (this.#over || this.#isBusy) return;
+    }
+    if (this.#whole === null) this.reader.end();
     this.#end(null);
-  }
-
-  #read(event: StreamEvent): void {
-    if ('value' in event) this.#begin(this.reader.event(event.name, parsed(event.value)));
-    else if (event.data === '[DONE]') this.reader.done();
-    else for (const _ of this.reader.event(event.name, parsed(event.data)));
-  }
-
-  #readWhole({ reader, decoder }: Body): void {
-    reader.push(decoder.end());
-    this.#begin(this.reader.whole(reader.end()));
-    if (this.#work === null) this.#end(null);
   }
 
   /** Emits what was read: to its end if that is short, else in slices. */
   #begin(work: Iterator<void>): void {
     if (work.next().done === true || this.#over) return;
     this.#work = work;
-    inSlices(() => this.#step());
-  }
-
-  #step(): boolean {
-    if (this.#over || this.#work === null) return false;
-    try {
-      if (this.#work.next().done !== true) return !this.#over;
-      this.#work = null;
-      if (this.#whole !== null) this.#end(null);
-      else this.#drain();
-    } catch (error) {
-      this.#fail(error);
-    }
-    return false;
+    this.#schedule();
   }
 
   #errorBody(chunk: Buffer): void {
@@ -234,7 +279,8 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.#over = true;
     this.#error.clear();
     this.#whole = this.#work = null;
-    if (this.#waiting > 0) this.options.free(this.#waiting);
-    this.#waiting = 0;
+    this.#gatherSmall();
+    for (const { length } of this.#waiting) this.options.free(length);
+    this.#waiting = [];
   }
 }

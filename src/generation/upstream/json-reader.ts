@@ -31,7 +31,7 @@ const MAX_DEPTH = 64;
 /** One log-probability with its alternatives. */
 const MAX_ENTRY = 131_072;
 /** Characters of a list that are kept, and parsed, together. */
-const BATCH = 32_768;
+const BATCH = 16_384;
 /** Reservations grow in steps. */
 const STEP = 65_536;
 
@@ -95,6 +95,7 @@ export class JsonReader {
   // The text, number, name or value that is being read.
   #token = new GrowingText();
   #isName = false;
+  #cut = '';                        // of a text: an escape sequence whose end has not arrived
   #escaped = false;                 // the character before was a backslash
   // A value that is not built: skipped, raw, or a list.
   #depth = 0;
@@ -219,39 +220,52 @@ export class JsonReader {
     this.#token = new GrowingText();
     this.#isName = isName;
     this.#escaped = false;
+    this.#cut = '';
     this.#within = Within.Text;
   }
 
   #text(text: string, from: number): number {
+    let escaped = this.#escaped;
     let at = from;
     for (; at < text.length; at++) {
       const code = text.charCodeAt(at);
-      if (this.#escaped) this.#escaped = false;
-      else if (code === BACKSLASH) this.#escaped = true;
+      if (escaped) escaped = false;
+      else if (code === BACKSLASH) escaped = true;
       else if (code === QUOTE) break;
       else if (code < 32) throw this.limits.malformed();
     }
-    // A name that is longer than any wanted one is cut, and so not wanted.
-    const piece = this.#isName ? text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))) : text.slice(from, at);
-    if (piece !== '') this.#token.add(piece);
-    if (!this.#isName) this.#keep(piece.length);
-    if (at === text.length) return at;
-    if (this.#isName) this.#endName();
-    else this.#done(this.#unescaped(this.#token.toString()));
-    return at + 1;
+    this.#escaped = escaped;
+    const ends = at < text.length;
+    if (this.#isName) {
+      // A name that is longer than any wanted one is cut, and so not wanted.
+      this.#token.add(text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))));
+      if (ends) this.#endName();
+    } else {
+      this.#keep(at - from);
+      this.#unescape(text.slice(from, at), ends);
+      if (ends) this.#done(this.#token.toString());
+    }
+    return ends ? at + 1 : at;
+  }
+
+  /** Decodes a piece of a text; an escape sequence that is cut waits for the next one. */
+  #unescape(piece: string, isLast: boolean): void {
+    const raw = this.#cut + piece;
+    const end = isLast ? raw.length : endOfEscapes(raw);
+    this.#cut = raw.slice(end);
+    if (end > 0) this.#token.add(this.#decoded(raw.slice(0, end)));
   }
 
   #endName(): void {
     const open = this.#open.at(-1);
     if (open === undefined) throw this.limits.malformed();
-    const name = this.#token.toString();
-    open.name = this.#token.length < MAX_NAME ? this.#unescaped(name) : '';
+    open.name = this.#token.length < MAX_NAME ? this.#decoded(this.#token.toString()) : '';
     this.#within = Within.Structure;
     this.#expect = Expect.Colon;
   }
 
   /** Also a copy: a slice would keep the whole chunk that it is part of. */
-  #unescaped(raw: string): string {
+  #decoded(raw: string): string {
     try {
       return JSON.parse(`"${raw}"`) as string;
     } catch {
@@ -397,3 +411,17 @@ export class JsonReader {
     this.#unreserved = 0;
   }
 }
+
+/** Where `raw` can be cut: before an escape sequence that is not complete. */
+function endOfEscapes(raw: string): number {
+  const last = raw.lastIndexOf('\\');
+  if (last < raw.length - ESCAPE || last < 0) return raw.length;
+  let first = last;
+  while (first > 0 && raw.charCodeAt(first - 1) === BACKSLASH) first--;
+  // Of a run of backslashes each second one begins a sequence.
+  if ((last - first) % 2 === 1) return raw.length;
+  return raw.length - last < (raw[last + 1] === 'u' ? ESCAPE : 2) ? last : raw.length;
+}
+
+/** Length of the longest escape sequence: \u001f. */
+const ESCAPE = 6;
