@@ -1,8 +1,8 @@
 // Which texts must not appear in what an upstream says: the configured key and header values, every part of them that is a
 // credential, and both in the encodings that a server may repeat them in. Pure.
 
-/** A shorter part is no credential: masking it would garble every message that has the same letters. */
-const MIN_PART = 6;
+/** A shorter part of a value, or a shorter value, is no credential: masking it would garble every message that has the same letters. */
+const MIN_PART = 6, MIN_VALUE = 4;
 /** A credential that is this long is also masked where only its beginning is repeated. */
 const MIN_SHORTENED = 16, SHORTENED = 10;
 /** What separates parts of a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
@@ -20,7 +20,7 @@ export function secretsIn(values: readonly string[]): string[] {
 
 /** The value itself, and what in it is a credential. */
 function partsOf(value: string): string[] {
-  const parts: string[] = value === '' ? [] : [value];
+  const parts: string[] = value.length < MIN_VALUE ? [] : [value];
   const add = (part: string): void => { if (part.length >= MIN_PART && !WORDS.has(part.toLowerCase())) parts.push(part); };
   for (const word of value.split(SEPARATORS)) {
     add(word);
@@ -32,8 +32,7 @@ function partsOf(value: string): string[] {
     const pair = Buffer.from(basic[1] ?? '', 'base64').toString('utf8');
     add(pair);
     const password = pair.slice(pair.indexOf(':') + 1);
-    // Of a password every length is secret; a very short one would mask too much.
-    if (password.length >= 4) parts.push(password);
+    if (password.length >= MIN_VALUE) parts.push(password);
   }
   return parts;
 }
