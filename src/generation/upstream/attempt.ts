@@ -7,7 +7,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
-import { EventLines } from './event-lines.js';
+import { EventLines, type StreamEvent } from './event-lines.js';
 import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, tooMuch, UpstreamFault } from './fault.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { JsonReader } from './json-reader.js';
@@ -222,10 +222,15 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     while (!this.#over && this.#work === null) {
       const event = this.#lines.next();
       if (event === undefined) return;
-      if ('value' in event) this.#begin(this.reader.event(event.name, parsed(event.value)));
+      if ('value' in event) this.#begin(this.#long(event));
       else if (event.data === '[DONE]') this.reader.done();
       else for (const _ of this.reader.event(event.name, parsed(event.data)));
     }
+  }
+
+  *#long({ name, value, reserved }: Extract<StreamEvent, { value: unknown }>): Generator<void, void> {
+    yield* this.reader.event(name, parsed(value));
+    this.options.free(reserved);
   }
 
   /** Everything has arrived and was read; what is left is the end. Called again when that was emitted. */

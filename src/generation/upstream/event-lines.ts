@@ -5,8 +5,11 @@ import { GrowingText } from '../../shared/growing-text.js';
 import { GrowingBytes } from './growing-bytes.js';
 import type { JsonReader } from './json-reader.js';
 
-/** One event; `name` is null where it has none. `data`: its lines joined. `value`: of a long one, what was read of its JSON. */
-export type StreamEvent = { readonly name: string | null; readonly data: string } | { readonly name: string | null; readonly value: unknown };
+/**
+ * One event; `name` is null where it has none. `data`: its lines joined. `value`: of a long one, what was read of its JSON, for which `reserved`
+ * bytes of memory are reserved.
+ */
+export type StreamEvent = { readonly name: string | null; readonly data: string } | { readonly name: string | null; readonly value: unknown; readonly reserved: number };
 
 export interface EventLineLimits {
   /** Bytes of one event. */
@@ -179,7 +182,7 @@ export class EventLines {
     this.#name = this.#data = this.#long = null;
     if (long !== null) {
       long.reader.push(long.decoder.end());
-      this.#events.push({ name, value: long.reader.end() });
+      this.#events.push({ name, value: long.reader.end(), reserved: long.reader.reserved });
     } else if (data.trim() !== '') this.#events.push({ name, data });
   }
 }

@@ -92,6 +92,7 @@ export class JsonReader {
   #value: unknown;
   #kept = 0;                        // without log-probabilities
   #unreserved = 0;
+  #reserved = 0;
   // The text, number, name or value that is being read.
   #token = new GrowingText();
   #isName = false;
@@ -119,6 +120,11 @@ export class JsonReader {
         case Within.List: at = this.#entries(text, at); break;
       }
     }
+  }
+
+  /** Bytes reserved for everything except log-probabilities: to be freed when the value is not used any longer. */
+  get reserved(): number {
+    return this.#reserved;
   }
 
   /** The value, after its last character. Throws malformed(). */
@@ -408,6 +414,7 @@ export class JsonReader {
     this.#unreserved += bytes;
     if (this.#unreserved < STEP) return;
     this.limits.reserve(this.#unreserved);
+    this.#reserved += this.#unreserved;
     this.#unreserved = 0;
   }
 }

@@ -94,7 +94,7 @@ const wholeSaying = ([head, tail]: [string, string], text: string, bytes: number
 
 for (const api of ['chat', 'messages', 'responses', 'completions']) {
   for (const kind of ['text', 'arguments', 'single characters'] as const) {
-    if (api === 'completions' && kind === 'arguments') continue;
+    if ((api === 'completions' && kind === 'arguments') || (api !== 'chat' && kind === 'single characters')) continue;
     t.test(`ends a response of an upstream of the ${api} format above the bound: ${kind}`, async (t) => {
       const formats: Format[] = api === 'completions' ? ['/v1/completions'] : conversations;
       for (const say of [streamSaying(endless(api, kind)), ...(kind === 'single characters' ? [] : [wholeSaying(wholeOf(api, kind), 'x'.repeat(1_000), 100e6)])]) {
@@ -106,7 +106,7 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
             if (!streamed) t.equal(status, 500, format);
             t.match(code, /model_error|api_error/, `${format} ${streamed}`);
             t.match(message, /more text than|more than an answer|larger response/, `${format} ${streamed}`);
-            t.ok(text.length < 60 * BOUND, `${text.length} bytes were sent`);
+            t.ok(text.length < (kind === 'single characters' ? 400 : 20) * BOUND, `${text.length} bytes were sent`);
             t.equal(standIn.heard.length - before, 1, 'not tried again');
           }
         }
@@ -136,13 +136,13 @@ t.test('the bound is exact: 64 KiB and 64 bytes for each token of the cap, in UT
 
 const logprob = { token: ' a', logprob: -0.5, bytes: [32, 97], top_logprobs: [{ token: ' a', logprob: -0.5, bytes: [32, 97] }, { token: ' b', logprob: -1.5, bytes: [32, 98] }] };
 
-t.test('log-probabilities are outside that bound: a body of 3 MB with 20,000 of them', async (t) => {
-  const tokens = 20_000;
+t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 of them', async (t) => {
+  const tokens = 10_000;
   const list = `[${Array.from({ length: tokens }, () => JSON.stringify(logprob)).join(',')}]`;
-  t.ok(list.length > 3e6);
+  t.ok(list.length > 1.5e6);
   const text = ' a'.repeat(1_000);
   // The content after its log-probabilities, as servers write it that sort names.
-  standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"choices":[{"finish_reason":"length","index":0,"logprobs":{"content":${list}},"message":{"content":"${text}"}}],"usage":{"prompt_tokens":3,"completion_tokens":20000}}`);
+  standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"choices":[{"finish_reason":"length","index":0,"logprobs":{"content":${list}},"message":{"content":"${text}"}}],"usage":{"prompt_tokens":3,"completion_tokens":10000}}`);
   const asked = { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 };
   const { choices: [choice], usage } = JSON.parse((await ask(gateway, '/v1/chat/completions', asked)).text) as any;
   t.equal(choice.message.content, text);
@@ -215,7 +215,7 @@ t.test('a body that arrives at full speed does not hold up others', async (t) =>
   standIn.say = (response, heard) => {
     if (heard.body['logprobs'] !== true) return void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(sse({ choices: [{ index: 0, delta: { content: 'x' }, finish_reason: 'stop' }] }));
     response.writeHead(200, { 'content-type': 'application/json' });
-    return send(response, head, unit, 30e6, `${unit.slice(0, -1)}]},"finish_reason":"stop"}]}`);
+    return send(response, head, unit, 10e6, `${unit.slice(0, -1)}]},"finish_reason":"stop"}]}`);
   };
   let isOver = false;
   const large = gateway.post('/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 }).then(async (response) => {

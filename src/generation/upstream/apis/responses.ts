@@ -103,14 +103,14 @@ class ResponsesReader implements AnswerReader {
       case 'response.refusal.delta': return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), null);
       case 'response.reasoning_text.delta': case 'response.reasoning.delta': return this.#thought(this.#itemOf(event), 'content', at, textIn(event['delta']));
       case 'response.reasoning_summary_text.delta': return this.#thought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['delta']));
-      case 'response.function_call_arguments.delta': return this.#arguments(this.#itemOf(event, true), textIn(event['delta']));
+      case 'response.function_call_arguments.delta': return this.#arguments(this.#itemOf(event, 'part'), textIn(event['delta']));
       case 'response.output_text.done': return yield* this.#wholeText(this.#itemOf(event), at, event);
       case 'response.refusal.done': return yield* this.#wholeText(this.#itemOf(event), at, { text: event['refusal'] });
       case 'response.content_part.done': return yield* this.#part(this.#itemOf(event), at, objectIn(event['part']));
       case 'response.reasoning_text.done': case 'response.reasoning.done': return this.#wholeThought(this.#itemOf(event), 'content', at, textIn(event['text']));
       case 'response.reasoning_summary_text.done': return this.#wholeThought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['text']));
-      case 'response.function_call_arguments.done': return this.#wholeCall(this.#itemOf(event, true), event);
-      case 'response.output_item.done': return yield* this.#wholeItem(this.#itemOf(event, objectIn(event['item'])['type'] === 'function_call'), objectIn(event['item']));
+      case 'response.function_call_arguments.done': return this.#wholeCall(this.#itemOf(event, 'part'), event);
+      case 'response.output_item.done': return yield* this.#wholeItem(this.#itemOf(event, objectIn(event['item'])['type'] === 'function_call' ? 'part' : null), objectIn(event['item']));
       case 'response.completed': return yield* this.#ended(objectIn(event['response']), 'completed');
       case 'response.incomplete': return yield* this.#ended(objectIn(event['response']), 'incomplete');
       case 'response.failed': throw this.fault(objectIn(event['response'])['error']);
@@ -133,14 +133,15 @@ class ResponsesReader implements AnswerReader {
   }
 
   /** The item that an event is about. Places and ids are not reliable: some servers leave one out, number all items 0, or change ids. */
-  #itemOf(event: Json, isCall = false): Item {
+  #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
     const index = numberIn(event['output_index']);
-    return this.#item(index === undefined ? null : placeIn(index), textIn(event['item_id']) || textIn(objectIn(event['item'])['id']), isCall);
+    return this.#item(index === undefined ? null : placeIn(index), textIn(event['item_id']) || textIn(objectIn(event['item'])['id']), call);
   }
 
-  #item(index: number | null, id: string, isCall: boolean): Item {
+  #item(index: number | null, id: string, call: 'added' | 'part' | null): Item {
     const byPlace = index === null ? undefined : this.#items.get(index);
-    const isOther = isCall && byPlace !== undefined && byPlace.callId !== '' && id !== '';
+    // A call that is added at the place of another is another; a part under a new id belongs to the call that has no arguments yet.
+    const isOther = call !== null && byPlace !== undefined && byPlace.callId !== '' && id !== '' && (call === 'added' || byPlace.isOpen || byPlace.isComplete);
     const known = (id === '' ? undefined : this.#items.get(id)) ?? (isOther ? undefined : byPlace);
     if (known === undefined && this.#items.size >= MAX_ITEMS) throw notUnderstood('with more items than an answer has');
     const item = known ?? { number: this.#numbers++, callId: '', name: '', isOpen: false, hasUnread: false, isComplete: false, texts: new Set<number>(), thoughts: new Set<number>(), thoughtsOf: null };
@@ -152,7 +153,7 @@ class ResponsesReader implements AnswerReader {
   #added(event: Json): void {
     const told = objectIn(event['item']);
     const isCall = told['type'] === 'function_call';
-    const item = this.#itemOf(event, isCall);
+    const item = this.#itemOf(event, isCall ? 'added' : null);
     if (!isCall) return;
     item.callId = textIn(told['id']);
     item.name = textIn(told['name']);
@@ -246,7 +247,7 @@ class ResponsesReader implements AnswerReader {
     const hasText = this.#hasText, hasThoughts = this.#hasThoughts, hasCalls = this.#calls >= items.filter(isCall).length;
     for (const [index, told] of items.entries()) {
       if (isCall(told) ? hasCalls : told['type'] === 'message' ? hasText : told['type'] === 'reasoning' ? hasThoughts : true) continue;
-      yield* this.#wholeItem(this.#item(index, textIn(told['id']), isCall(told)), told);
+      yield* this.#wholeItem(this.#item(index, textIn(told['id']), isCall(told) ? 'part' : null), told);
     }
   }
 
@@ -254,7 +255,7 @@ class ResponsesReader implements AnswerReader {
   *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
     if (this.answer.hasEnded(0)) return;     // sent twice
     yield* this.#unsaid(listIn(response['output']).map(objectIn));
-    for (const item of this.#items.values()) if (item.hasUnread && !item.isOpen) throw notUnderstood('with arguments of a call of no tool');
+    if (this.#calls === 0 && [...this.#items.values()].some(({ hasUnread }) => hasUnread)) throw notUnderstood('with arguments of a call of no tool');
     const usage = objectIn(response['usage']);
     this.answer.usage({
       promptTokens: numberIn(usage['input_tokens']), completionTokens: numberIn(usage['output_tokens']),
