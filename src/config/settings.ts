@@ -46,7 +46,7 @@ export const settings = {
     max_body_bytes: setting(kind.bytes(1024, 1024 ** 3), 33_554_432, 'Largest request body, before and after decompression; above it 413.'),
     max_header_bytes: setting(kind.bytes(4096, 1_048_576), 16_384, 'Most bytes of a request line and its headers together; above it 400.'),
     max_reading_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of bodies being read and decompressed that are held at once, half of it for one organization; above it 503. Two whole bodies always fit.'),
-    max_answering_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of large answers (64 KiB and more) that are held at once, while they are made and until they have been read, half of it for one organization; above it 503.'),
+    max_answering_bytes: setting(kind.bytes(1024, 1024 ** 4), 536_870_912, 'Bytes of large answers (64 KiB and more) that are held in memory, from the upstream or the model until the client has read them; half of it for one organization; above it 503.'),
     keepalive_ms: setting(kind.integer(100, 3_600_000), 15_000, 'Silence after which a stream gets a keep-alive; also how long headers wait for the first event.'),
     cors_origins: setting(kind.list, ['*'], 'Origins browsers may call from, or *.', { shown: '*' }),
     threads: setting(kind.integer(1, 64), 1, 'Threads that answer requests. Above 1 each is a worker beside the one that accepts connections; engine, limits and database are shared.', { main: true }),
@@ -157,8 +157,8 @@ export const settings = {
     retries: setting(kind.integer(0, 10), 2, 'Further attempts at a request that failed before its first token, on other servers of the model first.'),
     breaker_failures: setting(kind.integer(1, 1_000), 5, 'So many failures in a row, and a server is asked no more for a while.'),
     breaker_ms: setting(kind.integer(10, 3_600_000), 10_000, 'How long; then one request tries. Each time in a row that it fails this doubles, up to eight times as long.'),
-    max_event_bytes: setting(kind.bytes(1024, 1024 ** 3), 4_194_304, 'Largest single event of a server\'s stream; above it the answer fails.'),
-    max_answer_bytes: setting(kind.bytes(1024, 1024 ** 4), 268_435_456, 'Most bytes of one answer of a server; above it the answer fails.'),
+    max_event_bytes: setting(kind.bytes(1024, 1024 ** 3), 4_194_304, 'Largest single event of an upstream\'s stream, in bytes; above it the request fails with 500.'),
+    max_answer_bytes: setting(kind.bytes(1024, 1024 ** 4), 268_435_456, 'Most bytes that an upstream may send for one request; above it the request fails with 500. Text and arguments have a bound of their own, by max_tokens.'),
   },
 
   hub: {

@@ -9,6 +9,16 @@ import type { GenerationEvent, GenerationRequest, SpelledToken } from './types.j
 /** Does work on so many characters on the account of who asks: it takes this thread's time. */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
+/** What one answer takes of the memory that all large answers share (http.max_answering_bytes). */
+export interface BufferReservation {
+  /** So many bytes more are kept. Throws ApiError 503, and 422 if no answer may have so many. */
+  hold(bytes: number): void;
+  /** So many bytes are not kept any longer. */
+  free(bytes: number): void;
+  /** Nothing is kept any longer. */
+  release(): void;
+}
+
 /** For whom a request is prepared or counted. */
 export interface Asker {
   /** Tells organizations apart: who waits is taken in turns of them. */
@@ -18,6 +28,8 @@ export interface Asker {
   readonly charged?: Charged | undefined;
   /** Of a request that is recorded: what tells a server elsewhere whose trace it belongs to. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
+  /** Opens a reservation for what is kept of the answer while it is read. */
+  reserveBuffer?(): BufferReservation | undefined;
 }
 
 /** One model that can be asked now. Holds no state of any request. */

@@ -34,7 +34,7 @@ export class HeldAnswer {
     if (this.#bytes + bytes > this.share) {
       return apiError('unsupported_value', `The answer would have more than the ${this.share} bytes that one may have. Ask for less at once: fewer prompts, choices, log-probabilities or items.`);
     }
-    return apiError('capacity_exhausted', 'Too much of large answers, and of requests that are to be stored with theirs, is held at the moment. Send the request again shortly.', null, { retryAfterMs: 1000 });
+    return apiError('capacity_exhausted', 'The server is holding too many large responses in memory. Retry shortly.', null, { retryAfterMs: 1000 });
   }
 
   /** As add(), but throws why not: ApiError 503, 422. */
@@ -46,6 +46,12 @@ export class HeldAnswer {
   /** As many in all, for who has counted about. */
   settle(bytes: number): ApiError | null {
     return bytes > this.#bytes ? this.add(bytes - this.#bytes) : null;
+  }
+
+  /** So many bytes are not kept any longer. */
+  free(bytes: number): void {
+    this.held.free(bytes);
+    this.#bytes = Math.max(0, this.#bytes - bytes);
   }
 
   release(): void {

@@ -65,7 +65,7 @@ export interface Exchange {
 }
 
 /** What is kept of an answer in the making, counted with those of all requests; hold() as that of an exchange. */
-export interface KeptAnswer { hold(bytes: number): void; release(): void }
+export interface KeptAnswer { hold(bytes: number): void; free(bytes: number): void; release(): void }
 
 export interface StreamEvent { data: string; event?: string }
 

@@ -70,6 +70,13 @@ export class Reading {
     return true;
   }
 
+  /** So many of them are not kept any longer. */
+  free(bytes: number): void {
+    const fewer = Math.min(bytes, this.#bytes);
+    if (fewer > 0) this.budget.take(this.organizationId, -fewer);
+    this.#bytes -= fewer;
+  }
+
   /** Nothing is kept any more. */
   release(): void {
     if (this.#bytes > 0) this.budget.take(this.organizationId, -this.#bytes);

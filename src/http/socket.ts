@@ -3,6 +3,7 @@
 
 import type { Failure } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
+import type { KeptAnswer } from './exchange.js';
 import type { Identity, Scope } from '../identity/identity.js';
 
 /** The close codes of RFC 6455 that this server sends. */
@@ -57,6 +58,8 @@ export interface SocketTurn {
   charged<T>(bytes: number, work: () => T): T;
   /** So many bytes more are kept for what the turn makes, until its end. Throws ApiError 503, and 422 if nothing may have so many. */
   hold(bytes: number): void;
+  /** A reservation of its own, which whoever opens it releases. */
+  keeping(): KeptAnswer;
   annotate(fields: Record<string, string | number | boolean | null>): void;
   /** `status` as the answer would have over HTTP; 0 if nobody waited for its end. `failure`: what was told. Later calls do nothing. */
   end(status: number, failure: Failure | null): void;

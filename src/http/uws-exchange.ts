@@ -356,7 +356,7 @@ export class UwsExchange implements Exchange {
     this.sending = { status, error, timer };
     this.res.cork(() => {
       this.writeHead(status, contentType);
-      sendLarge(this.res, pieces, () => this.finish(status, error));
+      sendLarge(this.res, pieces, () => this.aborted, () => this.finish(status, error));
     });
   }
 

@@ -246,6 +246,10 @@ class Turn implements SocketTurn {
     if (!this.ended) (this.held ??= this.host.answers.open(this.socket.identity.organizationId)).hold(bytes);
   }
 
+  keeping(): HeldAnswer {
+    return this.host.answers.open(this.socket.identity.organizationId);
+  }
+
   annotate(fields: RequestRecord['fields']): void {
     this.fields = { ...this.fields, ...fields };
   }

@@ -1,7 +1,7 @@
 // Who asks for a generation, an HTTP request as such, and what the log says of the client's own user.
 import { createHash } from 'node:crypto';
 import type { WireShape } from '../errors.js';
-import type { Asker, Charged } from '../generation/provider.js';
+import type { Asker, BufferReservation, Charged } from '../generation/provider.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../identity/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
@@ -18,6 +18,8 @@ export interface Caller {
   onAborted?(callback: () => void): void;
   /** What large prompts take of the thread is the organization's (limits.loop_ms). */
   readonly charged?: Charged;
+  /** Opens a reservation of memory for an answer; its owner releases it. */
+  keeping?(): BufferReservation;
   /** Of a request that is recorded. */
   readonly trace?: RequestTrace | null | undefined;
   setHeader(name: string, value: string): void;
@@ -47,6 +49,7 @@ class ExchangeCaller implements Caller {
 
   get aborted(): boolean { return this.exchange.aborted; }
   onAborted(callback: () => void): void { this.exchange.onAborted(callback); }
+  keeping(): BufferReservation { return this.exchange.keeping(); }
   setHeader(name: string, value: string): void { this.exchange.setHeader(name, value); }
   annotate(fields: Parameters<Caller['annotate']>[0]): void { this.exchange.annotate(fields); }
 }
@@ -71,6 +74,10 @@ class CallerAsker implements Asker {
     this.organization = caller.identity.organizationNumber;
     this.charged = caller.charged;
     this.traceHeaders = caller.trace?.headers;
+  }
+
+  reserveBuffer(): BufferReservation | undefined {
+    return this.caller.keeping?.();
   }
 
   /** Becomes aborted with the client. Made for whoever looks, which few do: each has hidden classes of its own, which are old from the start. */

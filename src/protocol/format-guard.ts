@@ -3,16 +3,17 @@
 // was cut (by a limit or a stop string) may end anywhere. Event-loop thread only.
 import { apiError } from '../errors.js';
 import { formatProblem } from '../generation/output-format.js';
+import { GrowingText } from '../shared/growing-text.js';
 import type { GenerationEvent, OutputFormat } from '../generation/types.js';
 
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 
 export class FormatGuard {
-  readonly #contents: string[];      // per choice
+  readonly #contents: GrowingText[]; // per choice
 
   private constructor(private readonly format: OutputFormat, n: number) {
-    this.#contents = new Array<string>(n).fill('');
+    this.#contents = Array.from({ length: n }, () => new GrowingText());
   }
 
   /** Null if any text will do. */
@@ -21,13 +22,13 @@ export class FormatGuard {
   }
 
   text({ choice, section, text }: TextEvent): void {
-    if (section === 'content') this.#contents[choice] += text;
+    if (section === 'content') this.#contents[choice]?.add(text);
   }
 
   /** Throws ApiError model_error, which quotes nothing of the answer. */
   finished({ choice, reason }: FinishedEvent): void {
     if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;
-    const content = this.#contents[choice] ?? '';
+    const content = this.#contents[choice]?.toString() ?? '';
     if (reason === 'tool_calls' && content.trim() === '') return;   // the calls are the answer
     checkAnswer(this.format, content);
   }

@@ -1,5 +1,6 @@
 // Answers of servers elsewhere, as bytes of a stream: events in the order they must have, or an UpstreamFault; however they are cut.
 import { AnswerEvents } from '../../src/generation/upstream/answer-events.js';
+import { parsed } from '../../src/generation/upstream/apis/api.js';
 import { chatCompletions } from '../../src/generation/upstream/apis/chat-completions.js';
 import { completions } from '../../src/generation/upstream/apis/completions.js';
 import { messages } from '../../src/generation/upstream/apis/messages.js';
@@ -14,7 +15,7 @@ const apis = [chatCompletions, messages, responses, completions];
 /** The events, joined; times left out, which differ. */
 function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole: boolean): string {
   const events: GenerationEvent[] = [];
-  const answer = new AnswerEvents({ n: 2, stop: ['zzz'], maxCalls: 3, estimatedPrompt: 10, cap: null, context: null }, 0, (event) => events.push(event), () => {}, () => {});
+  const answer = new AnswerEvents({ n: 2, stop: ['zzz'], maxCalls: 3, estimatedPrompt: 10, cap: null, context: null, maxTextBytes: 100_000, logprobs: true, keepsContent: true }, 0, (event) => events.push(event), () => {}, () => {}, () => {});
   const reader = api.reader(answer, () => notUnderstood('with an error'));
   const done = declared(() => {
     if (whole) {
@@ -24,12 +25,23 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
       } catch {
         return true;
       }
-      reader.whole(body);
+      for (const _ of reader.whole(body));
       return true;
     }
-    const lines = new EventLines(4_096, (name, data) => reader.event(name, data), () => notUnderstood('with a very long event'));
-    for (const piece of cut) lines.push(Buffer.from(piece));
+    const lines = new EventLines({ maxBytes: 4_096, tooLong: () => notUnderstood('with a very long event'), longReader: () => { throw new Error('no event is long'); } });
+    const read = (): void => {
+      for (let event = lines.next(); event !== undefined; event = lines.next()) {
+        const data = 'data' in event ? event.data : '';
+        if (data === '[DONE]') reader.done();
+        else for (const _ of reader.event(event.name, parsed(data)));
+      }
+    };
+    for (const piece of cut) {
+      lines.push(Buffer.from(piece));
+      read();
+    }
     lines.end();
+    read();
     reader.end();
     return true;
   }, UpstreamFault);

@@ -1,9 +1,10 @@
 // What a server elsewhere says of its answer, in whatever order its format has, as our events in the order they must have:
 // `started` before all, one call at a time, ends last, when it is known what was used. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
+import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
-import { notUnderstood } from './fault.js';
+import { notUnderstood, tooMuch } from './fault.js';
 
 /** As a server tells it; what it does not tell is undefined. */
 export interface ToldUsage {
@@ -22,9 +23,21 @@ export interface AnswerFacts {
   /** What each choice was told as its cap, and the context as far as it is known; null: none. */
   readonly cap: number | null;
   readonly context: number | null;
+  /** UTF-8 bytes that the text and the arguments of one choice may take. */
+  readonly maxTextBytes: number;
+  /** Log-probabilities were asked for. Others are dropped. */
+  readonly logprobs: boolean;
+  /** The content is kept until it ends, to be checked against the format. */
+  readonly keepsContent: boolean;
 }
 
+/** Text and arguments of one choice: a fixed part, and 64 bytes for each token of its cap. */
+const FIXED_TEXT_BYTES = 65_536, TOKEN_TEXT_BYTES = 64;
+export const maxTextBytes = (maxTokens: number): number => FIXED_TEXT_BYTES + TOKEN_TEXT_BYTES * maxTokens;
+
 interface Choice {
+  /** UTF-8 bytes of text and arguments. */
+  bytes: number;
   tokens: number;
   reasoningTokens: number;
   /** Of everything, and of reasoning: by these shares are told where only a sum is. */
@@ -35,8 +48,10 @@ interface Choice {
   malformed: boolean;
   /** The server's name of the open call; undefined: none is open. */
   open: string | number | undefined;
-  arguments: string;
-  /** The open call, and those behind it, are not told. */
+  arguments: GrowingText;
+  /** Arguments were emitted; until they are, they may still be `null`. */
+  given: boolean;
+  /** The open call, and those after it, are not emitted. */
   dropped: boolean;
   end: { reason: EndReason; stopString: string | null; stopUnsaid: boolean } | null;
 }
@@ -45,18 +60,21 @@ interface Choice {
 const MOST_TOKENS = 2 ** 24;
 /** Of one choice. */
 const MOST_CALLS = 1_024;
+/** Memory is reserved in steps of so many bytes. */
+const RESERVED_BYTES = 65_536;
 
 export class AnswerEvents {
   readonly #choices: Choice[];
   readonly #usage: ToldUsage = {};
   readonly #sentAt = performance.now();
   #firstAt = 0;
+  #unreserved = 0;                 // bytes kept that are not reserved yet
   #begun = false;
   #over = false;
 
-  /** `emit` is told the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was told. */
-  constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void, private readonly onOver: () => void) {
-    this.#choices = Array.from({ length: facts.n }, () => ({ tokens: 0, reasoningTokens: 0, characters: 0, reasoningCharacters: 0, calls: 0, complete: 0, malformed: false, open: undefined, arguments: '', dropped: false, end: null }));
+  /** `emit` takes the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was emitted; `reserve`: so many bytes more are kept, throws ApiError 503, 422. */
+  constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void, private readonly onOver: () => void, private readonly reserve: (bytes: number) => void) {
+    this.#choices = Array.from({ length: facts.n }, () => ({ bytes: 0, tokens: 0, reasoningTokens: 0, characters: 0, reasoningCharacters: 0, calls: 0, complete: 0, malformed: false, open: undefined, arguments: new GrowingText(), given: false, dropped: false, end: null }));
   }
 
   /** Strings that end it. */
@@ -68,12 +86,20 @@ export class AnswerEvents {
   /** All was told. */
   get over(): boolean { return this.#over; }
 
-  text(index: number, section: 'content' | 'reasoning', text: string, logprobs: TokenLogprob[] | null = null): void {
-    if (text === '' && !logprobs?.length) return;
+  /** The choice has ended: a server that says so twice has said it. */
+  hasEnded(index: number): boolean { return this.#over || this.#choices[index]?.end != null; }
+
+  /** Neither text nor a call of the choice has come. */
+  isEmpty(index: number): boolean { return this.#choices[index]?.bytes === 0; }
+
+  text(index: number, section: 'content' | 'reasoning', text: string, told: TokenLogprob[] | null = null): void {
+    const logprobs = this.facts.logprobs && told !== null && told.length > 0 ? told : null;
+    if (text === '' && logprobs === null) return;
     const choice = this.#running(index);
+    this.#take(choice, text, section === 'content' && this.facts.keepsContent);
     this.#begin();
     this.#closeCall(index, choice, true);
-    const tokens = logprobs?.length ?? 1;
+    const tokens = told?.length || 1;
     choice.tokens += tokens;
     choice.characters += text.length;
     if (section === 'reasoning') {
@@ -89,6 +115,7 @@ export class AnswerEvents {
     if (choice.open === key && !choice.dropped) return;
     if (name === '') throw notUnderstood('with a call of no tool');
     if (choice.calls >= MOST_CALLS) throw notUnderstood(`with more than ${MOST_CALLS} calls`);
+    this.#take(choice, name, false);
     this.#begin();
     this.#closeCall(index, choice, true);
     choice.open = key;
@@ -101,12 +128,20 @@ export class AnswerEvents {
     const choice = this.#running(index);
     if (choice.open !== key) throw notUnderstood('with arguments of a call that is not open');
     if (text === '') return;
+    this.#take(choice, text, true);
     this.#begin();
     choice.tokens++;
     choice.characters += text.length;
     if (choice.dropped) return;
-    choice.arguments += text;
-    this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text, tokens: 1 });
+    choice.arguments.add(text);
+    if (choice.given) {
+      this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text, tokens: 1 });
+      return;
+    }
+    const soFar = choice.arguments.toString();
+    if (mayBeNull(soFar)) return;
+    choice.given = true;
+    this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: soFar, tokens: 1 });
   }
 
   /** The last that is said of a choice. `stopString`: which of them ended it; undefined: nothing is said of that. */
@@ -175,6 +210,19 @@ export class AnswerEvents {
     return choice;
   }
 
+  /** Throws UpstreamFault once a choice has more text than its cap allows. */
+  #take(choice: Choice, text: string, isKept: boolean): void {
+    const bytes = Buffer.byteLength(text);
+    choice.bytes += bytes;
+    const { maxTextBytes: most } = this.facts;
+    if (choice.bytes > most) throw tooMuch(`The upstream returned more text than the maximum number of tokens allows: over ${most} bytes in one choice.`);
+    if (!isKept) return;
+    this.#unreserved += bytes;
+    if (this.#unreserved < RESERVED_BYTES) return;
+    this.reserve(this.#unreserved);
+    this.#unreserved = 0;
+  }
+
   #begin(): void {
     if (this.#begun) return;
     this.#begun = true;
@@ -188,16 +236,24 @@ export class AnswerEvents {
   #closeCall(index: number, choice: Choice, whole: boolean): void {
     if (choice.open === undefined) return;
     choice.open = undefined;
-    const text = choice.arguments;
-    choice.arguments = '';
+    const text = choice.arguments.toString(), wasGiven = choice.given;
+    choice.arguments = new GrowingText();
+    choice.given = false;
     if (choice.dropped) return;
-    if (whole && text.trim() === '') this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: '{}', tokens: 0 });
-    const complete = (whole && text.trim() === '') || isObject(text);
+    const isNone = wasGiven ? text.trim() === '' : /^\s*(null\s*)?$/.test(text);
+    const emit = (rest: string): void => this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: rest, tokens: 0 });
+    if (isNone && whole) emit('{}');
+    else if (!isNone && !wasGiven) emit(text);          // a beginning of null that went on otherwise
+    const complete = (whole && isNone) || isObject(text);
     if (complete) choice.complete++;
     else choice.malformed ||= whole;
     this.emit({ type: 'call_finished', choice: index, index: choice.calls - 1, complete, tokens: 0 });
   }
 }
+
+/** Servers write the arguments of a call without any as nothing, or as null. */
+const mayBeNull = (text: string): boolean => text.length < MAX_BLANK && /^\s*(n(u(l(l\s*)?)?)?)?$/.test(text);
+const MAX_BLANK = 64;
 
 function isObject(text: string): boolean {
   try {

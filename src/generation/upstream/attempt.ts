@@ -1,9 +1,17 @@
-// One request to one server: sent, read as it comes, given up. Nothing is followed elsewhere, nothing is kept but the
-// beginning of a line (of a stream) or a bounded body (of a whole answer, of an error). Event-loop thread only.
+// One request to one upstream server: sent, its response read while it arrives, given up. Nothing is followed elsewhere. What is held of
+// a response: the beginning of an event, or what is kept of a large event or a JSON body (json-reader.ts), or a bounded part of
+// an error. What arrives faster than it may be read (slices.ts) waits, and is reserved like what is kept. Event-loop thread only.
+//
+//   onData ─► read now, or wait ─► events, JSON ─► reader ─► answer
+//                      └─ in slices ─┘   log-probabilities of a large one: in slices, too
+import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
-import type { AnswerReader } from './apis/api.js';
-import { EventLines } from './event-lines.js';
-import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, UpstreamFault } from './fault.js';
+import { parsed, type AnswerReader } from './apis/api.js';
+import { EventLines, type StreamEvent } from './event-lines.js';
+import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, tooMuch, UpstreamFault } from './fault.js';
+import { GrowingBytes } from './growing-bytes.js';
+import { JsonReader } from './json-reader.js';
+import { inSlices, mayReadNow, measured } from './slices.js';
 
 export interface AttemptOptions {
   readonly path: string;
@@ -11,26 +19,54 @@ export interface AttemptOptions {
   readonly body: string;
   readonly maxEventBytes: number;
   readonly maxAnswerBytes: number;
+  /** Bytes that the text and the arguments of all choices may take. */
+  readonly maxTextBytes: number;
+  readonly logprobs: boolean;
   readonly secrets: readonly string[];
   readonly promptParam: string;
+  /** Reserves memory for what is kept of the response. Throws ApiError 503, 422. */
+  reserve(bytes: number): void;
+  free(bytes: number): void;
 }
 
 type Mode = 'stream' | 'whole' | 'error';
 
+/** A JSON body that is read while it arrives. */
+interface Body { readonly reader: JsonReader; readonly decoder: StringDecoder }
+
+/** A byte of text takes at most six in JSON: \u001f. */
+const JSON_EXPANSION = 6;
+/** What a response has besides text: ids, usage, calls; and the request, which some servers repeat twice. */
+const FRAME_BYTES = 1 << 20, REPEATS = 2;
+/** Reading a smaller chunk takes less than measuring it is worth. */
+const SMALL_CHUNK = 4_096, LARGE_CHUNK = 65_536;
+
 export class Attempt implements Dispatcher.DispatchHandlers {
   readonly #lines: EventLines;
+  readonly #maxJsonBytes: number;
   #mode: Mode = 'stream';
   #status = 0;
   #retryAfter: string | null = null;
   #abort: ((error?: Error) => void) | null = null;
   #connected = false;
   #bytes = 0;
-  #body: Buffer[] = [];
+  readonly #error = new GrowingBytes();
+  #whole: Body | null = null;
+  #work: Iterator<void> | null = null;      // emits a large event or body
+  #waiting: Buffer[] = [];                  // has arrived and was not read yet ...
+  readonly #smallWaiting = new GrowingBytes();   // ... and after it, together, what came in small chunks
+  #isScheduled = false;
+  #complete = false;                        // everything has arrived
+  #isFinal = false;                         // and was read
+  #broken: UpstreamFault | null = null;     // the connection ended while events were waiting
   #over = false;
 
   /** `ended` is called once: null, the answer is there; else why it is not. Not after give up(). */
   constructor(private readonly options: AttemptOptions, private readonly reader: AnswerReader, private readonly ended: (fault: UpstreamFault | Error | null) => void) {
-    this.#lines = new EventLines(options.maxEventBytes, (name, data) => { if (!this.#over) reader.event(name, data); }, () => notUnderstood('with an event that is too long'));
+    this.#maxJsonBytes = JSON_EXPANSION * options.maxTextBytes + FRAME_BYTES + REPEATS * options.body.length;
+    this.#lines = new EventLines({
+      maxBytes: options.maxEventBytes, tooLong: () => notUnderstood('with an event that is too long'), longReader: () => this.#jsonReader(),
+    });
   }
 
   send(pool: Pool): void {
@@ -42,8 +78,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   /** Nobody wants it any more. */
   giveUp(): void {
     if (this.#over) return;
-    this.#over = true;
-    this.#body = [];
+    this.#drop();
     this.#abort?.(new Error('given up'));
   }
 
@@ -64,6 +99,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
       else if (name === 'retry-after') this.#retryAfter = headers[i + 1]!.toString('latin1');
     }
     this.#mode = status >= 300 ? 'error' : type.startsWith('text/event-stream') ? 'stream' : 'whole';
+    if (this.#mode === 'whole') this.#whole = { reader: this.#jsonReader(), decoder: new StringDecoder('utf8') };
     if (encoding !== '' && encoding !== 'identity') this.#fail(notUnderstood('in an encoding that was not asked for'));
     // Nothing of what it says of an elsewhere is wanted.
     else if (status < 400 && this.#mode === 'error') this.#fail(this.#statusFault());
@@ -74,10 +110,11 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (this.#over) return true;
     this.#bytes += chunk.length;
     try {
-      if (this.#mode === 'error') this.#error(chunk);
-      else if (this.#bytes > this.options.maxAnswerBytes) throw notUnderstood('with more than one answer may have');
-      else if (this.#mode === 'stream') this.#lines.push(chunk);
-      else this.#body.push(Buffer.from(chunk));
+      if (this.#mode === 'error') this.#errorBody(chunk);
+      else if (this.#bytes > this.#maxBytes()) throw tooMuch('The upstream returned a larger response than is allowed for this request.');
+      else if (this.#isBusy || (chunk.length > SMALL_CHUNK && !mayReadNow())) this.#wait(chunk);
+      else if (chunk.length > SMALL_CHUNK) measured(() => this.#take(chunk));
+      else this.#take(chunk);
     } catch (error) {
       this.#fail(error);
     }
@@ -86,17 +123,13 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   onComplete(): void {
     if (this.#over) return;
+    this.#complete = true;
     try {
       if (this.#mode === 'error') throw this.#statusFault();
-      if (this.#mode === 'whole') this.#whole();
-      else {
-        this.#lines.end();
-        this.reader.end();
-      }
+      if (!this.#isBusy) this.#finish();
     } catch (error) {
-      return this.#fail(error);
+      this.#fail(error);
     }
-    this.#end(null);
   }
 
   onError(error: Error): void {
@@ -105,38 +138,154 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_')) return this.#end(notUnderstood('with what is not HTTP'));
-    this.#end(this.#connected ? brokeOff() : cannotConnect());
+    if (this.#isBusy) this.#broken = brokeOff();
+    else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
-  #error(chunk: Buffer): void {
-    this.#body.push(Buffer.from(chunk.subarray(0, Math.max(0, MAX_ERROR_BYTES - (this.#bytes - chunk.length)))));
+  /** The largest body that can be an answer to this request: a larger one is refused while it arrives. */
+  #maxBytes(): number {
+    const { logprobs, maxAnswerBytes } = this.options;
+    return this.#mode === 'whole' && !logprobs ? Math.min(maxAnswerBytes, this.#maxJsonBytes) : maxAnswerBytes;
+  }
+
+  #jsonReader(): JsonReader {
+    const { logprobs, reserve, free } = this.options;
+    return new JsonReader({
+      maxBytes: this.#maxJsonBytes, logprobs, reserve, free,
+      tooLong: () => tooMuch('The upstream returned more than an answer to this request may have.'), malformed: () => notUnderstood('with what is not JSON'),
+    });
+  }
+
+  /** Something that has arrived is not read, or not emitted, yet. */
+  get #isBusy(): boolean {
+    return this.#work !== null || this.#waiting.length > 0 || this.#smallWaiting.length > 0;
+  }
+
+  #wait(chunk: Buffer): void {
+    this.options.reserve(chunk.length);
+    const small = this.#smallWaiting;
+    if (chunk.length <= SMALL_CHUNK && small.length < LARGE_CHUNK) small.add(chunk);
+    else {
+      this.#gatherSmall();
+      // Its memory is not used again: each read of a socket has a buffer of its own.
+      this.#waiting.push(chunk);
+    }
+    this.#schedule();
+  }
+
+  #gatherSmall(): void {
+    if (this.#smallWaiting.length > 0) this.#waiting.push(this.#smallWaiting.bytes());
+    this.#smallWaiting.clear();
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled) return;
+    this.#isScheduled = true;
+    inSlices(() => (this.#isScheduled = this.#step()));
+  }
+
+  #step(): boolean {
+    if (this.#over) return false;
+    try {
+      if (this.#work !== null) {
+        if (this.#work.next().done !== true) return !this.#over;
+        this.#work = null;
+        if (this.#whole === null) this.#drain();
+      } else {
+        if (this.#waiting.length === 0) this.#gatherSmall();
+        const chunk = this.#waiting.shift();
+        if (chunk !== undefined) {
+          this.options.free(chunk.length);
+          this.#take(chunk);
+        }
+      }
+      if (this.#over) return false;
+      if (this.#isBusy) return true;
+      if (this.#broken !== null) this.#end(this.#broken);
+      else if (this.#complete) this.#finish();
+    } catch (error) {
+      this.#fail(error);
+    }
+    return this.#isBusy;
+  }
+
+  #take(chunk: Buffer): void {
+    if (this.#whole !== null) this.#whole.reader.push(this.#whole.decoder.write(chunk));
+    else {
+      this.#lines.push(chunk);
+      this.#drain();
+    }
+  }
+
+  /** Reads the events that have arrived, until one is large. Throws UpstreamFault. */
+  #drain(): void {
+    while (!this.#over && this.#work === null) {
+      const event = this.#lines.next();
+      if (event === undefined) return;
+      if ('value' in event) this.#begin(this.#long(event));
+      else if (event.data === '[DONE]') this.reader.done();
+      else for (const _ of this.reader.event(event.name, parsed(event.data)));
+    }
+  }
+
+  *#long({ name, value, reserved }: Extract<StreamEvent, { value: unknown }>): Generator<void, void> {
+    yield* this.reader.event(name, parsed(value));
+    this.options.free(reserved);
+  }
+
+  /** Everything has arrived and was read; what is left is the end. Called again when that was emitted. */
+  #finish(): void {
+    if (!this.#isFinal) {
+      this.#isFinal = true;
+      if (this.#whole !== null) {
+        const { reader, decoder } = this.#whole;
+        reader.push(decoder.end());
+        this.#begin(this.reader.whole(reader.end()));
+      } else {
+        this.#lines.end();
+        this.#drain();
+      }
+      if (this.#over || this.#isBusy) return;
+    }
+    if (this.#whole === null) this.reader.end();
+    this.#end(null);
+  }
+
+  /** Emits what was read: to its end if that is short, else in slices. */
+  #begin(work: Iterator<void>): void {
+    if (work.next().done === true || this.#over) return;
+    this.#work = work;
+    this.#schedule();
+  }
+
+  #errorBody(chunk: Buffer): void {
+    this.#error.add(chunk.subarray(0, Math.max(0, MAX_ERROR_BYTES - (this.#bytes - chunk.length))));
     if (this.#bytes >= MAX_ERROR_BYTES) throw this.#statusFault();
   }
 
   #statusFault(): UpstreamFault {
     const { secrets, promptParam } = this.options;
-    return faultOfStatus({ status: this.#status, body: Buffer.concat(this.#body).toString('utf8'), retryAfter: this.#retryAfter }, secrets, promptParam);
-  }
-
-  #whole(): void {
-    let answer: unknown;
-    try {
-      answer = JSON.parse(Buffer.concat(this.#body).toString('utf8'));
-    } catch {
-      throw notUnderstood('with what is not JSON');
-    }
-    this.reader.whole(answer);
+    return faultOfStatus({ status: this.#status, body: this.#error.bytes().toString('utf8'), retryAfter: this.#retryAfter }, secrets, promptParam);
   }
 
   #fail(error: unknown): void {
     if (this.#over) return;
-    this.#end(error instanceof Error ? error : new Error(String(error)));
+    this.#end(error instanceof SyntaxError ? notUnderstood('with what is not JSON') : error instanceof Error ? error : new Error(String(error)));
     this.#abort?.(new Error('given up'));
   }
 
   #end(fault: UpstreamFault | Error | null): void {
-    this.#over = true;
-    this.#body = [];
+    this.#drop();
     this.ended(fault);
+  }
+
+  /** Keeps nothing. */
+  #drop(): void {
+    this.#over = true;
+    this.#error.clear();
+    this.#whole = this.#work = null;
+    this.#gatherSmall();
+    for (const { length } of this.#waiting) this.options.free(length);
+    this.#waiting = [];
   }
 }

@@ -1,31 +1,93 @@
-// Bytes of a server-sent event stream as events. What one may have is bounded; what is not yet a whole line is held as it
-// came. Event-loop thread only.
+// Bytes of a server-sent event stream as events. The size of one event is bounded. The data of a long event is read as JSON while it
+// arrives (json-reader.ts): neither its text nor what is skipped of it is held. Event-loop thread only.
+import { StringDecoder } from 'node:string_decoder';
+import { GrowingText } from '../../shared/growing-text.js';
+import { GrowingBytes } from './growing-bytes.js';
+import type { JsonReader } from './json-reader.js';
 
-/** `data`: its lines joined. `name`: null where it has none. */
-export type TakeEvent = (name: string | null, data: string) => void;
+/**
+ * One event; `name` is null where it has none. `data`: its lines joined. `value`: of a long one, what was read of its JSON, for which `reserved`
+ * bytes of memory are reserved.
+ */
+export type StreamEvent = { readonly name: string | null; readonly data: string } | { readonly name: string | null; readonly value: unknown; readonly reserved: number };
+
+export interface EventLineLimits {
+  /** Bytes of one event. */
+  readonly maxBytes: number;
+  /** Makes what is thrown above it. */
+  tooLong(): Error;
+  /** Reads the data of a long event. */
+  longReader(): JsonReader;
+}
 
 const NEWLINE = 10;
+/** Characters of an event's data from which on it is read while it arrives. */
+const LONG = 65_536;
+const DATA = 'data:';
+
+interface LongData { readonly reader: JsonReader; readonly decoder: StringDecoder; bytes: number }
 
 export class EventLines {
-  #held: Buffer[] = [];            // a beginning of a line
-  #heldBytes = 0;
+  readonly #held = new GrowingBytes();      // a beginning of a line
+  readonly #events: StreamEvent[] = [];
   #name: string | null = null;
-  #data: string | null = null;
+  #data: string | GrowingText | null = null;
+  #long: LongData | null = null;            // instead of #data
+  #isInLongLine = false;                    // of #long; or of a line that is skipped, if there is none
+  #skipped = 0;                             // bytes of the latter
   #begun = false;
+  #failure: unknown;                        // of what came after the last of #events
+  #failed = false;
 
-  /** `tooLong` makes what is thrown for an event beyond `maxBytes`. */
-  constructor(private readonly maxBytes: number, private readonly take: TakeEvent, private readonly tooLong: () => Error) {}
+  constructor(private readonly limits: EventLineLimits) {}
 
-  /** Throws what `take` throws, and tooLong(). `chunk` may be used for something else afterwards. */
+  /** The next event that is complete. Throws tooLong(), and what the reader of long events throws, after the events before it. */
+  next(): StreamEvent | undefined {
+    if (this.#failed && this.#events.length === 0) throw this.#failure;
+    return this.#events.shift();
+  }
+
+  /** `chunk` may be used for something else afterwards. */
   push(chunk: Buffer): void {
-    const end = chunk.lastIndexOf(NEWLINE);
-    if (end < 0) return this.#hold(chunk);
-    const whole = chunk.subarray(0, end);
-    // Cut behind a line's end, so no character is cut.
-    const text = this.#heldBytes === 0 ? whole.toString('utf8') : Buffer.concat([...this.#held, whole]).toString('utf8');
-    this.#held = [];
-    this.#heldBytes = 0;
-    if (end + 1 < chunk.length) this.#hold(chunk.subarray(end + 1));
+    this.#guarded(() => this.#push(chunk));
+  }
+
+  /** The stream is over: some servers leave out the last empty line. */
+  end(): void {
+    this.#guarded(() => this.#end());
+  }
+
+  #guarded(work: () => void): void {
+    if (this.#failed) return;
+    try {
+      work();
+    } catch (error) {
+      this.#failed = true;
+      this.#failure = error;
+    }
+  }
+
+  #push(chunk: Buffer): void {
+    let rest = chunk;
+    if (this.#isInLongLine) {
+      const end = rest.indexOf(NEWLINE);
+      this.#longLine(end < 0 ? rest : rest.subarray(0, end));
+      if (end < 0) return;
+      this.#isInLongLine = false;
+      rest = rest.subarray(end + 1);
+    }
+    const end = rest.lastIndexOf(NEWLINE);
+    if (end < 0) return this.#hold(rest);
+    const whole = rest.subarray(0, end);
+    // Cut after the end of a line, so no character is cut.
+    let text: string;
+    if (this.#held.length === 0) text = whole.toString('utf8');
+    else {
+      this.#held.add(whole);
+      text = this.#held.bytes().toString('utf8');
+      this.#held.clear();
+    }
+    if (end + 1 < rest.length) this.#hold(rest.subarray(end + 1));
     for (let at = 0; at <= text.length;) {
       let next = text.indexOf('\n', at);
       if (next < 0) next = text.length;
@@ -34,18 +96,53 @@ export class EventLines {
     }
   }
 
-  /** The stream is over: some servers leave out the last empty line. */
-  end(): void {
-    if (this.#heldBytes > 0) this.#line(Buffer.concat(this.#held).toString('utf8').trimEnd());
-    this.#held = [];
-    this.#heldBytes = 0;
+  #end(): void {
+    if (this.#held.length > 0) this.#line(this.#held.bytes().toString('utf8').trimEnd());
+    this.#held.clear();
+    this.#isInLongLine = false;
     this.#line('');
   }
 
   #hold(part: Buffer): void {
-    this.#heldBytes += part.length;
-    if (this.#heldBytes > this.maxBytes) throw this.tooLong();
-    this.#held.push(Buffer.from(part));
+    this.#held.add(part);
+    if (this.#held.length > this.limits.maxBytes) throw this.limits.tooLong();
+    if (this.#held.length <= LONG) return;
+    const bytes = this.#held.bytes();
+    this.#isInLongLine = true;
+    if (bytes.toString('latin1', 0, DATA.length) === DATA) {
+      this.#openLong();
+      this.#longLine(bytes.subarray(DATA.length));
+    } else {
+      // A comment, or a field that is not used.
+      this.#skipped = 0;
+      this.#longLine(bytes);
+    }
+    this.#held.clear();
+  }
+
+  /** More of a line that is read, or skipped, as it comes. */
+  #longLine(part: Buffer): void {
+    const { maxBytes, tooLong } = this.limits;
+    if (this.#long === null) {
+      this.#skipped += part.length;
+      if (this.#skipped > maxBytes) throw tooLong();
+      return;
+    }
+    this.#long.bytes += part.length;
+    if (this.#long.bytes > maxBytes) throw tooLong();
+    this.#long.reader.push(this.#long.decoder.write(part));
+  }
+
+  /** From here on the data of the event is read as it comes. */
+  #openLong(): void {
+    if (this.#long !== null) return;
+    this.#long = { reader: this.limits.longReader(), decoder: new StringDecoder('utf8'), bytes: 0 };
+    if (this.#data !== null) {
+      const data = this.#data.toString();
+      this.#long.bytes += data.length;
+      this.#long.reader.push(`${data}\n`);
+    }
+    this.#data = null;
   }
 
   #line(line: string): void {
@@ -54,16 +151,38 @@ export class EventLines {
       // A byte order mark before the first event is none of its bytes.
       if (line.charCodeAt(0) === 0xfeff) line = line.slice(1);
     }
-    if (line === '') {
-      const name = this.#name, data = this.#data;
-      this.#name = this.#data = null;
-      if (data !== null) this.take(name, data);
-    } else if (line.startsWith('data:')) {
-      const data = line.slice(line.charCodeAt(5) === 32 ? 6 : 5);
-      this.#data = this.#data === null ? data : `${this.#data}\n${data}`;
-      if (this.#data.length > this.maxBytes) throw this.tooLong();
-    } else if (line.startsWith('event:')) {
-      this.#name = line.slice(6).trim();
+    if (line === '') this.#event();
+    else if (line.startsWith(DATA)) this.#dataLine(line.slice(line.charCodeAt(5) === 32 ? 6 : 5));
+    else if (line.startsWith('event:')) this.#name = line.slice(6).trim();
+  }
+
+  #dataLine(line: string): void {
+    if (this.#long !== null) {
+      this.#long.bytes += line.length;
+      if (this.#long.bytes > this.limits.maxBytes) throw this.limits.tooLong();
+      this.#long.reader.push(`\n${line}`);
+      return;
     }
+    if (this.#data === null) this.#data = line;
+    else {
+      if (typeof this.#data === 'string') {
+        const first = this.#data;
+        this.#data = new GrowingText();
+        this.#data.add(first);
+      }
+      this.#data.add(`\n${line}`);
+    }
+    if (this.#data.length > this.limits.maxBytes) throw this.limits.tooLong();
+    if (this.#data.length > LONG) this.#openLong();
+  }
+
+  /** An event without data is none: servers send one to keep the connection open. */
+  #event(): void {
+    const name = this.#name, data = this.#data?.toString() ?? '', long = this.#long;
+    this.#name = this.#data = this.#long = null;
+    if (long !== null) {
+      long.reader.push(long.decoder.end());
+      this.#events.push({ name, value: long.reader.end(), reserved: long.reader.reserved });
+    } else if (data.trim() !== '') this.#events.push({ name, data });
   }
 }

@@ -1,6 +1,7 @@
 // What can go wrong with a server elsewhere, and how clients are told: in our codes and shapes, with its status in the
 // details. What it says reaches them only where it is about their request, bounded and without its secrets. Pure.
 import { apiError, type ApiError, type ErrorCode, type ErrorExtra } from '../../errors.js';
+import { masked } from './secrets.js';
 
 /** One attempt has failed. */
 export class UpstreamFault extends Error {
@@ -19,6 +20,8 @@ export type FaultKind = 'connect' | 'status' | 'refused' | 'timeout' | 'broken' 
 /** Bytes of an error's body that are read at all. */
 export const MAX_ERROR_BYTES = 65_536;
 const MAX_WORDS = 400;
+/** Characters of a text in an error within a stream that are looked at. */
+const MAX_ERROR_WORDS = 16_384;
 const MAX_RETRY_AFTER_MS = 60_000;
 
 /** It cannot be reached. */
@@ -29,6 +32,9 @@ export const brokeOff = (): UpstreamFault => new UpstreamFault('broken', apiErro
 
 /** What came is no answer. `what`: in words of our own. */
 export const notUnderstood = (what: string): UpstreamFault => new UpstreamFault('protocol', apiError('model_error', `The server this model runs on answered ${what}.`, null), true, true, true);
+
+/** More came than an answer to the request may have. Another attempt would cost as much again. */
+export const tooMuch = (message: string): UpstreamFault => new UpstreamFault('protocol', apiError('model_error', message, null), false, true, true);
 
 export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
   new UpstreamFault('timeout', unavailable(what === 'first' ? 'The server this model runs on did not begin to answer in time.' : 'The server this model runs on fell silent.'), false, true);
@@ -64,9 +70,9 @@ export function faultOfStatus({ status, body, retryAfter }: ErrorAnswer, secrets
   }
 }
 
-/** An error that came within a stream. */
+/** An error that came within a stream, or as a whole response. */
 export function faultOfEvent(error: unknown, secrets: readonly string[], promptParam: string): UpstreamFault {
-  const body = JSON.stringify({ error }) ?? '';
+  const body = JSON.stringify({ error }, (_, value: unknown) => (typeof value === 'string' && value.length > MAX_ERROR_WORDS ? value.slice(0, MAX_ERROR_WORDS) : value)) ?? '';
   const code = typeof error === 'object' && error !== null && 'code' in error ? Number(error.code) : NaN;
   return faultOfStatus({ status: code >= 400 && code < 600 ? code : 500, body, retryAfter: null }, secrets, promptParam);
 }
@@ -89,10 +95,7 @@ export function wordsOf(body: string, secrets: readonly string[]): string | null
     return null;           // a page of HTML, say
   }
   if (typeof message !== 'string') return null;
-  let text = message;
-  for (const secret of secrets) if (secret !== '') text = text.replaceAll(secret, '…');
-  // Keys are shown shortened, too: sk-ab…yz.
-  text = text.replace(/\b(sk|key|tok|hf)[-_][\w*.-]{4,}/gi, '…').replace(/[\u0000-\u001f\u007f]+/g, ' ').trim();
+  const text = masked(message, secrets).replace(/[\u0000-\u001f\u007f]+/g, ' ').trim();
   return text === '' ? null : text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text;
 }
 

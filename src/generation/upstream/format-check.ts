@@ -1,6 +1,7 @@
 // A form that the server elsewhere does not hold answers to, checked when the answer has ended by itself: one that fails it is
 // told as a failure, never taken for an answer. Event-loop thread only.
 import { apiError } from '../../errors.js';
+import { GrowingText } from '../../shared/growing-text.js';
 import { formatProblem } from '../output-format.js';
 import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.js';
 import { schemaProblem } from './schema-problem.js';
@@ -13,11 +14,11 @@ export function checkable(format: OutputFormat): void {
 
 /** Hands events on; an end that fails the form becomes a failure. `stop`: nothing more is wanted then. */
 export function checked(format: OutputFormat, onEvent: (event: GenerationEvent) => void, stop: () => void): (event: GenerationEvent) => void {
-  const contents = new Map<number, string>();
+  const contents = new Contents();
   return (event) => {
-    if (event.type === 'text' && event.section === 'content') contents.set(event.choice, (contents.get(event.choice) ?? '') + event.text);
+    contents.take(event);
     if (event.type === 'finished' && event.reason === 'end_of_turn') {
-      const problem = problemOf(format, contents.get(event.choice) ?? '');
+      const problem = problemOf(format, contents.of(event.choice));
       if (problem !== null) {
         const error = apiError('model_error', `The model's answer is not of the format that was asked for: ${problem}.`, null);
         stop();
@@ -27,6 +28,22 @@ export function checked(format: OutputFormat, onEvent: (event: GenerationEvent) 
     }
     onEvent(event);
   };
+}
+
+/** The content of each choice so far. */
+class Contents {
+  readonly #texts = new Map<number, GrowingText>();
+
+  take(event: GenerationEvent): void {
+    if (event.type !== 'text' || event.section !== 'content') return;
+    let text = this.#texts.get(event.choice);
+    if (text === undefined) this.#texts.set(event.choice, (text = new GrowingText()));
+    text.add(event.text);
+  }
+
+  of(choice: number): string {
+    return this.#texts.get(choice)?.toString() ?? '';
+  }
 }
 
 /** In words that quote nothing of the answer. */
@@ -42,10 +59,10 @@ function problemOf(format: OutputFormat, text: string): string | null {
  */
 export function heldTo({ format, stop }: Pick<GenerationRequest, 'format' | 'stop'>, onEvent: (event: GenerationEvent) => void): (event: GenerationEvent) => void {
   if (stop.length === 0 || format.type === 'text') return onEvent;
-  const contents = new Map<number, string>();
+  const contents = new Contents();
   return (event) => {
-    if (event.type === 'text' && event.section === 'content') contents.set(event.choice, (contents.get(event.choice) ?? '') + event.text);
-    const isCut = event.type === 'finished' && event.reason === 'end_of_turn' && event.stopUnsaid === true && formatProblem(format, contents.get(event.choice) ?? '') !== null;
+    contents.take(event);
+    const isCut = event.type === 'finished' && event.reason === 'end_of_turn' && event.stopUnsaid === true && formatProblem(format, contents.of(event.choice)) !== null;
     onEvent(isCut ? { ...event, reason: 'stop_string', stopString: null } : event);
   };
 }

@@ -4,7 +4,7 @@
 //   turn ─► server ─► first token ─► … ─► end
 //           fails: another, then the fallback
 import { apiError, type ApiError } from '../../errors.js';
-import type { Asker, Provider, RunningGeneration } from '../provider.js';
+import type { Asker, BufferReservation, Provider, RunningGeneration } from '../provider.js';
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { AnswerEvents, type AnswerFacts } from './answer-events.js';
 import type { Roster } from '../../shared/roster.js';
@@ -55,6 +55,7 @@ export class UpstreamRun implements RunningGeneration {
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
   #place = 0;                      // among those that run
+  #memory: BufferReservation | undefined;    // for what is kept of the answer while it is read
   #over = false;
   #queueMs = 0;
   #clock: NodeJS.Timeout | undefined;        // the first token, then the next one
@@ -121,6 +122,7 @@ export class UpstreamRun implements RunningGeneration {
     clearTimeout(this.#limit);
     this.world.running.remove(this.#place);
     this.#attempt?.giveUp();
+    this.#memory?.release();
     this.#settle?.(null);
     this.#leaving?.abort();
   }
@@ -184,15 +186,17 @@ export class UpstreamRun implements RunningGeneration {
     const { api, body } = asked.api(server);
     const ended = await new Promise<UpstreamFault | Error | null>((resolve) => {
       this.#settle = resolve;
-      const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token(), () => this.#told());
+      const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token(), () => this.#told(), (bytes) => this.#reserve(bytes));
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
       this.#attempt = new Attempt({
         path: server.path + api.path, headers: { ...asked.asker.traceHeaders, ...server.headers }, body: JSON.stringify({ model: server.settings.model ?? world.model, ...body }),
-        maxEventBytes: world.settings.max_event_bytes, maxAnswerBytes: world.settings.max_answer_bytes, secrets: server.secrets, promptParam: request.promptParam,
+        maxEventBytes: world.settings.max_event_bytes, maxAnswerBytes: world.settings.max_answer_bytes,
+        maxTextBytes: asked.facts.n * asked.facts.maxTextBytes, logprobs: asked.facts.logprobs, reserve: (bytes) => this.#reserve(bytes), free: (bytes) => this.#memory?.free(bytes), secrets: server.secrets, promptParam: request.promptParam,
       }, reader, resolve);
       this.#attempt.send(server.pool);
     });
     this.#attempt?.giveUp();
+    this.#memory?.release();
     // Whatever becomes of the connection of an answer that was told to its end.
     const fault = this.#answer?.over === true ? null : ended;
     const well = this.#answer?.begun === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
@@ -203,6 +207,11 @@ export class UpstreamRun implements RunningGeneration {
       world.tell({ type: 'failed', model: world.model, server: server.name, kind: fault.kind, status: fault.told.upstreamStatus ?? null, reason: fault.told.message, again: again && fault.retry && this.#answer?.begun !== true });
     }
     return fault;
+  }
+
+  /** Throws ApiError 503, 422. */
+  #reserve(bytes: number): void {
+    if (!this.#over) (this.#memory ??= this.asked.asker.reserveBuffer?.())?.hold(bytes);
   }
 
   /** Something of the answer has come: from now on it must go on. */

@@ -7,6 +7,7 @@ import type { UpstreamServer } from '../../config/upstream.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import type { UpstreamApi } from './apis/api.js';
 import { APIS } from './apis/all.js';
+import { secretsIn } from './secrets.js';
 import { sharedNow, type SharedRow } from './shared-counts.js';
 
 export type UpstreamSettings = Config['upstream'];
@@ -19,7 +20,7 @@ export class Server {
   readonly api: UpstreamApi;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Never to be shown. */
+  /** Never to be shown: keys and headers, what in them is a credential, and how that may be written. */
   readonly secrets: readonly string[];
   /** What stands for it in logs and metrics. */
   readonly name: string;
@@ -33,7 +34,7 @@ export class Server {
     this.name = host;
     this.#meter = meter({ model, server: host });
     this.headers = { ...(settings.key === null ? {} : this.api.headers(settings.key)), ...settings.headers };
-    this.secrets = [...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)];
+    this.secrets = secretsIn([...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)]);
     this.pool = new Pool(origin, { connect: { timeout: limits.connect_ms }, headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
   }
 

@@ -14,6 +14,7 @@ import { FairSlots } from '../fair-slots.js';
 import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
 import { imageNote } from '../image-note.js';
 import type { GenerationEvent, GenerationRequest, Message } from '../types.js';
+import { maxTextBytes, type AnswerFacts } from './answer-events.js';
 import { completions } from './apis/all.js';
 import type { Asked, Body, UpstreamApi } from './apis/api.js';
 import { estimatedTokens } from './estimate.js';
@@ -117,7 +118,10 @@ export class UpstreamProvider implements Provider {
     // What a format cannot say is refused before anything is counted.
     const held = this.servers.map((server) => api(server).api.holds(request.format, this.#upstream.structured_outputs)).every(Boolean);
     if (!held) checkable(request.format);
-    const facts = { n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens, cap, context: this.#knownContext };
+    const facts: AnswerFacts = {
+      n: request.n, stop: request.stop, maxCalls: request.parallelToolCalls ? Infinity : 1, estimatedPrompt: promptTokens.tokens, cap, context: this.#knownContext,
+      maxTextBytes: maxTextBytes(maxTokens), logprobs: request.topLogprobs !== null, keepsContent: request.format.type !== 'text' && (!held || request.stop.length > 0),
+    };
     return {
       promptTokens, maxTokens, cappedByContext: false, n: request.n, leftOut: [],
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),

@@ -2,6 +2,7 @@
 // one encoder per request, told the events in order; a wrong order throws (event-order.ts).
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import { JsonList, JsonText } from '../../http/json-text.js';
+import { GrowingText } from '../../shared/growing-text.js';
 import type { Usage } from '../usage.js';
 import { finiteLogprob, PromptLogprobWriter } from '../prompt-logprobs.js';
 import { EventOrder, type ChoiceEvent } from './event-order.js';
@@ -71,9 +72,9 @@ export function wireUsage(usage: Usage): object {
 }
 
 interface CollectedChoice {
-  content: string;
-  reasoning: string;
-  calls: { id: string; type: 'function'; function: { name: string; arguments: string } }[];
+  content: GrowingText;
+  reasoning: GrowingText;
+  calls: { id: string; name: string; arguments: GrowingText }[];
   logprobs: JsonList;           // as text: of long answers with many of the likeliest they are large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
@@ -89,7 +90,7 @@ export class ChatCollector implements ChatEncoder {
   constructor(private readonly envelope: ChatEnvelope) {
     const { n, promptLogprobs } = envelope;
     this.#order = new EventOrder(n);
-    this.#choices = Array.from({ length: n }, () => ({ content: '', reasoning: '', calls: [], logprobs: new JsonList(), ids: [], finish: null, stop: null }));
+    this.#choices = Array.from({ length: n }, () => ({ content: new GrowingText(), reasoning: new GrowingText(), calls: [], logprobs: new JsonList(), ids: [], finish: null, stop: null }));
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
   }
 
@@ -108,15 +109,14 @@ export class ChatCollector implements ChatEncoder {
     const choice = this.#choices[event.choice] as CollectedChoice;   // the order knows no other
     switch (event.type) {
       case 'text':
-        if (event.section === 'reasoning') choice.reasoning += event.text;
-        else choice.content += event.text;
+        (event.section === 'reasoning' ? choice.reasoning : choice.content).add(event.text);
         if (event.logprobs !== null) for (const entry of event.logprobs) choice.logprobs.add(JSON.stringify(wireTokenLogprob(entry)));
         break;
       case 'call_started':
-        choice.calls.push({ id: this.envelope.newCallId(), type: 'function', function: { name: event.name, arguments: '' } });
+        choice.calls.push({ id: this.envelope.newCallId(), name: event.name, arguments: new GrowingText() });
         break;
       case 'call_arguments':
-        (choice.calls[event.index] as CollectedChoice['calls'][number]).function.arguments += event.text;
+        (choice.calls[event.index] as CollectedChoice['calls'][number]).arguments.add(event.text);
         break;
       case 'call_finished':
         break;
@@ -142,9 +142,9 @@ export class ChatCollector implements ChatEncoder {
   #choice({ content, reasoning, calls, logprobs, ids, finish, stop }: CollectedChoice, index: number, body: JsonText): void {
     const { wantLogprobs, includeReasoning, promptIds } = this.envelope;
     const message = {
-      role: 'assistant', content: content === '' && calls.length > 0 ? null : content,
-      ...(reasoning !== '' && includeReasoning ? { reasoning_content: reasoning } : {}),
-      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      role: 'assistant', content: content.length === 0 && calls.length > 0 ? null : content.toString(),
+      ...(reasoning.length > 0 && includeReasoning ? { reasoning_content: reasoning.toString() } : {}),
+      ...(calls.length > 0 ? { tool_calls: calls.map((call) => ({ id: call.id, type: 'function', function: { name: call.name, arguments: call.arguments.toString() } })) } : {}),
       refusal: null, annotations: [],
     };
     body.add(`${index === 0 ? '' : ','}{"index":${index},"message":${JSON.stringify(message)},"logprobs":`);

@@ -7,6 +7,7 @@ import type { Exchange, EventStream, Route } from '../../http/exchange.js';
 import { newChatCompletionId, newToolCallId } from '../../ids.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { AnswerMemory } from '../answer-memory.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
@@ -60,15 +61,20 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
 /** An answer that fails its form is told so before its end is: a stream that broke off is never taken for whole. */
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
+  protected readonly memory: AnswerMemory;
 
-  constructor(protected readonly exchange: Exchange, private readonly guard: FormatGuard | null) {}
+  constructor(protected readonly exchange: Exchange, private readonly guard: FormatGuard | null) {
+    this.memory = new AnswerMemory((bytes) => exchange.hold(bytes));
+  }
 
   event(event: Parameters<RunSink['event']>[0]): void {
     if (event.type === 'started') return;
     if (event.type === 'prompt' || event.type === 'tokens') return this.encoder.evaluation(event);
     if (this.guard !== null) {
-      if (event.type === 'text') this.guard.text(event);
-      else if (event.type === 'finished') this.guard.finished(event);
+      if (event.type === 'text') {
+        this.memory.take(event);
+        this.guard.text(event);
+      } else if (event.type === 'finished') this.guard.finished(event);
     }
     this.encoder.event(event);
   }
@@ -90,6 +96,7 @@ class WholeAnswer extends Answer {
   }
 
   override event(event: Parameters<RunSink['event']>[0]): void {
+    this.memory.take(event);
     super.event(event);
     if (event.type !== 'prompt' && (event.type !== 'text' || event.logprobs === null)) return;
     const { size } = this.encoder;

@@ -8,6 +8,7 @@ import type { EventStream, Exchange } from '../../http/exchange.js';
 import type { JsonText } from '../../http/json-text.js';
 import { newCompletionId } from '../../ids.js';
 import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { AnswerMemory } from '../answer-memory.js';
 import type { Caller } from '../caller.js';
 import { FormatGuard } from '../format-guard.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
@@ -116,6 +117,11 @@ export class CompletionBatch {
     };
   }
 
+  /** Text is sent as it comes, and not kept. */
+  get streams(): boolean {
+    return this.asked.stream;
+  }
+
   /** So much more is kept for the answer. Throws ApiError 503, 422. */
   hold(characters: number): void {
     this.exchange.hold(characters);
@@ -175,8 +181,11 @@ export class CompletionBatch {
 class PromptSink implements RunSink {
   #begun = false;
   #held = 0;
+  readonly #memory: AnswerMemory;
 
-  constructor(private readonly batch: CompletionBatch, private readonly answer: PromptAnswer, private readonly guard: FormatGuard | null) {}
+  constructor(private readonly batch: CompletionBatch, private readonly answer: PromptAnswer, private readonly guard: FormatGuard | null) {
+    this.#memory = new AnswerMemory((bytes) => batch.hold(bytes));
+  }
 
   event(event: Parameters<RunSink['event']>[0]): void {
     const { answer, guard } = this;
@@ -190,6 +199,7 @@ class PromptSink implements RunSink {
       answer.begin();
     }
     if (event.type === 'tokens') return answer.tokens(event);
+    if (guard !== null || !this.batch.streams) this.#memory.take(event);
     if (guard !== null) {
       if (event.type === 'text') guard.text(event);
       else if (event.type === 'finished') guard.finished(event);

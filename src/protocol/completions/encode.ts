@@ -2,6 +2,7 @@
 // order; a wrong order throws (event-order.ts).
 import type { GenerationEvent, SpelledToken } from '../../generation/types.js';
 import { JsonText } from '../../http/json-text.js';
+import { GrowingText } from '../../shared/growing-text.js';
 import { EventOrder, type ChoiceEvent } from '../chat-completions/event-order.js';
 import { wireUsage } from '../chat-completions/encode.js';
 import { PromptLogprobWriter } from '../prompt-logprobs.js';
@@ -34,7 +35,7 @@ export interface PromptRules {
 }
 
 interface Choice {
-  text: string;
+  text: GrowingText;
   ids: number[];
   logprobs: LegacyLogprobs;
   writer: LogprobWriter;
@@ -65,7 +66,7 @@ export class PromptAnswer {
     const { candidates, echo, logprobs, promptLogprobs, promptIds: [first], spell } = rules;
     this.#order = new EventOrder(candidates);
     this.#choices = Array.from({ length: candidates }, () => ({
-      text: '', ids: [], logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs ?? 0), sum: 0, scored: 0, finish: null,
+      text: new GrowingText(), ids: [], logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs ?? 0), sum: 0, scored: 0, finish: null,
     }));
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
     this.#echoed = echo === null || logprobs === null ? null : { logprobs: new LegacyLogprobs(), writer: new LogprobWriter(logprobs) };
@@ -90,7 +91,7 @@ export class PromptAnswer {
     const { echo, logprobs } = this.rules;
     if (echo === null) return;
     for (const choice of this.#choices) {
-      choice.text = echo;
+      choice.text.add(echo);
       if (this.#echoed === null) continue;
       choice.logprobs.append(this.#echoed.logprobs);
       choice.writer = new LogprobWriter(logprobs ?? 0, this.#echoed.writer.at);
@@ -110,7 +111,7 @@ export class PromptAnswer {
 
   #text({ choice: index, text, logprobs }: TextEvent): void {
     const choice = this.#of(index);
-    choice.text += text;
+    choice.text.add(text);
     for (const entry of logprobs ?? []) {
       choice.sum += entry.logprob;
       choice.scored++;
@@ -128,8 +129,8 @@ export class PromptAnswer {
   take(index: number): JsonText | null {
     const choice = this.#of(index);
     const { text, ids, logprobs, finish } = choice;
-    if (text === '' && ids.length === 0 && logprobs.length === 0 && finish === null) return null;
-    choice.text = '';
+    if (text.length === 0 && ids.length === 0 && logprobs.length === 0 && finish === null) return null;
+    choice.text = new GrowingText();
     choice.ids = [];
     if (logprobs.length > 0) choice.logprobs = new LegacyLogprobs();
     return this.#wire(index, { text, ids, logprobs, finish });
@@ -145,7 +146,7 @@ export class PromptAnswer {
 
   #wire(place: number, { text, ids, logprobs, finish }: Pick<Choice, 'text' | 'ids' | 'logprobs' | 'finish'>): JsonText {
     const { first, returnTokens, promptIds, logprobs: wanted } = this.rules;
-    const wire = new JsonText().add(`{"index":${first + place},"text":${JSON.stringify(text)},"logprobs":`);
+    const wire = new JsonText().add(`{"index":${first + place},"text":${JSON.stringify(text.toString())},"logprobs":`);
     if (wanted === null) wire.add('null');
     else logprobs.into(wire);
     wire.add(`,"finish_reason":${JSON.stringify(finish?.reason ?? null)},"stop_reason":${JSON.stringify(finish?.stop ?? null)}`);

@@ -4,6 +4,7 @@
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../ids.js';
 import { parseExact } from '../../shared/exact-json.js';
+import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { Usage } from '../usage.js';
 import { completePart } from './partial-json.js';
@@ -42,7 +43,7 @@ const STOP_REASONS = {
 class Blocks {
   #open: BlockStart['type'] | null = null;
   #last: BlockStart['type'] | null = null;
-  #thinking = '';               // of the open thinking block
+  #thinking = new GrowingText(); // of the open thinking block
   #arguments = false;           // the open call has some
 
   constructor(private readonly envelope: MessageEnvelope, private readonly writer: BlockWriter) {}
@@ -57,7 +58,7 @@ class Blocks {
           return;
         }
         this.#switchTo({ type: 'thinking' });
-        this.#thinking += event.text;
+        this.#thinking.add(event.text);
         if (this.envelope.visibleThinking) this.writer.append(event.text);
         return;
       case 'call_started':
@@ -102,8 +103,8 @@ class Blocks {
   #close(): void {
     if (this.#open === null) return;
     if (this.#open === 'thinking') {
-      this.writer.sign(this.envelope.signature(this.#thinking));
-      this.#thinking = '';
+      this.writer.sign(this.envelope.signature(this.#thinking.toString()));
+      this.#thinking = new GrowingText();
     }
     this.#open = null;
     this.writer.stop();
@@ -161,13 +162,18 @@ export class MessageCollector {
 
   constructor(private readonly envelope: MessageEnvelope) {
     let block: BlockStart = { type: 'text' };
-    let text = '';
+    let growing = new GrowingText();
     let signature = '';
     this.#blocks = new Blocks(envelope, {
-      start: (started) => { block = started; text = signature = ''; },
-      append: (more) => { text += more; },
+      start: (started) => {
+        block = started;
+        growing = new GrowingText();
+        signature = '';
+      },
+      append: (more) => growing.add(more),
       sign: (value) => { signature = value; },
       stop: () => {
+        const text = growing.toString();
         if (block.type === 'tool_use') this.#content.push(wireCall(block.id, block.name, inputOf(text)));
         else this.#content.push(block.type === 'text' ? wireText(text) : wireThinking(text, signature));
       },

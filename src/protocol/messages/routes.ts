@@ -8,7 +8,9 @@ import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../ids.js';
 import type { Sealer } from '../../sealing/sealer.js';
+import { GrowingText } from '../../shared/growing-text.js';
 import { admit, countPrompt, findModel, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { AnswerMemory } from '../answer-memory.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
@@ -103,27 +105,33 @@ type RunEvent = Parameters<RunSink['event']>[0];
 
 /** Whether an answer has the form that was asked for. One that was cut or calls tools need not. */
 class FormatCheck {
-  #text = '';
+  readonly #text = new GrowingText();
 
   constructor(private readonly format: MessagesGeneration['request']['format']) {}
+
+  /** The content is kept until then. */
+  get keepsContent(): boolean { return this.format.type !== 'text'; }
 
   /** Throws ApiError `model_error` at the end of an answer that has not. */
   take(event: RunEvent): void {
     if (this.format.type === 'text') return;
-    if (event.type === 'text' && event.section === 'content') this.#text += event.text;
+    if (event.type === 'text' && event.section === 'content') this.#text.add(event.text);
     if (event.type !== 'finished' || event.reason !== 'end_of_turn') return;
-    checkAnswer(this.format, this.#text);
+    checkAnswer(this.format, this.#text.toString());
   }
 }
 
 class WholeAnswer implements RunSink {
   readonly #collector: MessageCollector;
+  readonly #memory: AnswerMemory;
 
   constructor(private readonly exchange: Exchange, envelope: MessageEnvelope, private readonly check: FormatCheck) {
     this.#collector = new MessageCollector(envelope);
+    this.#memory = new AnswerMemory((bytes) => exchange.hold(bytes));
   }
 
   event(event: RunEvent): void {
+    this.#memory.take(event);
     if (event.type !== 'started') this.#collector.take(event);
     this.check.take(event);
   }
@@ -139,10 +147,12 @@ class WholeAnswer implements RunSink {
 
 class StreamedAnswer implements RunSink {
   readonly #encoder: MessageStreamEncoder;
+  readonly #memory: AnswerMemory;
   #stream: EventStream | null = null;
 
   constructor(private readonly exchange: Exchange, envelope: MessageEnvelope, private readonly check: FormatCheck) {
     this.#encoder = new MessageStreamEncoder(envelope, (data, name) => this.#stream?.send(data, name));
+    this.#memory = new AnswerMemory((bytes) => exchange.hold(bytes));
   }
 
   open(): void {
@@ -150,6 +160,8 @@ class StreamedAnswer implements RunSink {
   }
 
   event(event: RunEvent): void {
+    // Thinking is kept until it is signed, content until it was checked.
+    if (event.type === 'text' && (event.section === 'reasoning' || this.check.keepsContent)) this.#memory.take(event);
     if (event.type === 'started') this.#encoder.start(event);
     else this.#encoder.take(event);
     this.check.take(event);

@@ -16,6 +16,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError, apiError } from '../../errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
+import type { BufferReservation } from '../../generation/provider.js';
 import type { Exchange, KeptAnswer } from '../../http/exchange.js';
 import type { Identity } from '../../identity/identity.js';
 import { isUnfinished, type ResponseHead, type ResponseRecord, type ResponseStore } from '../../storage/response-store.js';
@@ -105,7 +106,7 @@ export class BackgroundResponses {
    * admitted. Throws ApiError 422, 429, 503; nothing runs then. `kept`: what is held for it until its end.
    */
   async start(deps: TurnDeps, caller: Caller, model: ServedModel, created: CreateGeneration, dialect: EventDialect, kept: KeptAnswer): Promise<BackgroundRun | null> {
-    const detached = new DetachedCaller(caller);
+    const detached = new DetachedCaller(caller, kept);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
     const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, {
       take: (event) => run.take(event), dialect, errorEvents: true, save: (record) => run.save(record), hold: (bytes) => kept.hold(bytes),
@@ -438,7 +439,8 @@ class DetachedCaller implements Caller {
   fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
 
-  constructor(caller: Caller) {
+  /** `kept`: what is held for the response until its end. */
+  constructor(caller: Caller, private readonly kept: KeptAnswer) {
     this.#caller = caller;
     ({ identity: this.identity, requestId: this.requestId, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);
     this.trace = caller.trace?.detached('background', caller.receivedAt);
@@ -452,6 +454,10 @@ class DetachedCaller implements Caller {
     this.#caller?.onAborted?.(callback);
   }
 
+  keeping(): BufferReservation {
+    return new PartOfReservation(this.kept);
+  }
+
   setHeader(name: string, value: string): void {
     this.#caller?.setHeader(name, value);
   }
@@ -463,5 +469,27 @@ class DetachedCaller implements Caller {
 
   detach(): void {
     this.#caller = null;
+  }
+}
+
+/** A part of another reservation, released on its own. */
+class PartOfReservation implements BufferReservation {
+  #bytes = 0;
+
+  constructor(private readonly all: KeptAnswer) {}
+
+  hold(bytes: number): void {
+    this.all.hold(bytes);
+    this.#bytes += bytes;
+  }
+
+  free(bytes: number): void {
+    const fewer = Math.min(bytes, this.#bytes);
+    this.all.free(fewer);
+    this.#bytes -= fewer;
+  }
+
+  release(): void {
+    this.free(this.#bytes);
   }
 }

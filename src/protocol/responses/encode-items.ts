@@ -3,6 +3,7 @@
 // keeps one open at a time. Pure.
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
 import { newItemId, newToolCallId } from '../../ids.js';
+import { GrowingText } from '../../shared/growing-text.js';
 import type { EventWriter } from './encode-writer.js';
 import type { ToolName } from './tools.js';
 import type { FunctionCallItem, ItemStatus, MessageItem, OutputItem, ReasoningItem, WireLogprob, WireTokenLogprob } from './resource.js';
@@ -52,7 +53,7 @@ abstract class OpenItemBase<Item extends OutputItem> {
 
 export class OpenMessage extends OpenItemBase<MessageItem> {
   readonly #head: string;
-  #text = '';
+  readonly #text = new GrowingText();
   readonly #logprobs: WireTokenLogprob[] = [];
 
   constructor(out: EventWriter, index: number) {
@@ -63,11 +64,11 @@ export class OpenMessage extends OpenItemBase<MessageItem> {
   }
 
   delta(text: string, logprobs: readonly TokenLogprob[] | null): void {
-    this.#text += text;
+    this.#text.add(text);
     let wire = '[]';
     if (logprobs !== null && logprobs.length > 0) {
       const entries = logprobs.map(wireTokenLogprob);
-      this.#logprobs.push(...entries);
+      for (const entry of entries) this.#logprobs.push(entry);
       if (this.out.streams) wire = JSON.stringify(entries);
     }
     if (this.out.streams) this.out.writeRaw('response.output_text.delta', `${this.#head}${JSON.stringify(text)},"logprobs":${wire}}`);
@@ -79,19 +80,19 @@ export class OpenMessage extends OpenItemBase<MessageItem> {
 
   protected finish(): void {
     const place = { item_id: this.id, output_index: this.index, content_index: 0 };
-    this.out.write('response.output_text.done', { ...place, text: this.#text, logprobs: this.#logprobs });
+    this.out.write('response.output_text.done', { ...place, text: this.#text.toString(), logprobs: this.#logprobs });
     this.out.write('response.content_part.done', { ...place, part: this.#part() });
   }
 
   #part(): MessageItem['content'][number] {
-    return { type: 'output_text', text: this.#text, annotations: [], logprobs: [...this.#logprobs] };
+    return { type: 'output_text', text: this.#text.toString(), annotations: [], logprobs: [...this.#logprobs] };
   }
 }
 
 export class OpenCall extends OpenItemBase<FunctionCallItem> {
   readonly #head: string;
   readonly #callId = newToolCallId();
-  #arguments = '';
+  readonly #arguments = new GrowingText();
 
   constructor(out: EventWriter, index: number, private readonly tool: ToolName) {
     super(out, index, newItemId('fc'));
@@ -101,20 +102,20 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
 
   delta(text: string): void {
     if (text === '') return;
-    this.#arguments += text;
+    this.#arguments.add(text);
     if (this.out.streams) this.out.writeRaw('response.function_call_arguments.delta', `${this.#head}${JSON.stringify(text)}}`);
   }
 
   item(status: ItemStatus): FunctionCallItem {
     const { name, namespace } = this.tool;
     return {
-      id: this.id, type: 'function_call', status, call_id: this.#callId, name, ...(namespace === null ? {} : { namespace }), arguments: this.#arguments,
+      id: this.id, type: 'function_call', status, call_id: this.#callId, name, ...(namespace === null ? {} : { namespace }), arguments: this.#arguments.toString(),
     };
   }
 
   protected finish(): void {
     this.out.write('response.function_call_arguments.done', {
-      item_id: this.id, output_index: this.index, name: this.tool.name, arguments: this.#arguments,
+      item_id: this.id, output_index: this.index, name: this.tool.name, arguments: this.#arguments.toString(),
     });
   }
 }
@@ -131,7 +132,7 @@ export interface ReasoningForm {
 export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   readonly #head: string;
   readonly #event: string;
-  #text = '';
+  readonly #text = new GrowingText();
   #sealed: string | null = null;
 
   constructor(out: EventWriter, index: number, private readonly form: ReasoningForm) {
@@ -143,12 +144,12 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   }
 
   delta(text: string): void {
-    this.#text += text;
+    this.#text.add(text);
     if (this.out.streams) this.out.writeRaw(`${this.#event}.delta`, `${this.#head}${JSON.stringify(text)}}`);
   }
 
   item(status: ItemStatus): ReasoningItem {
-    const text = this.#text;
+    const text = this.#text.toString();
     return {
       id: this.id, type: 'reasoning', status,
       ...(this.form.summary ? { summary: [{ type: 'summary_text', text }] } : { summary: [], content: [{ type: 'reasoning_text', text }] }),
@@ -157,13 +158,13 @@ export class OpenReasoning extends OpenItemBase<ReasoningItem> {
   }
 
   protected finish(): void {
-    this.out.write(`${this.#event}.done`, { ...this.#place(), text: this.#text });
+    this.out.write(`${this.#event}.done`, { ...this.#place(), text: this.#text.toString() });
     this.#writePart('done');
-    if (this.form.seal !== null) this.#sealed = this.form.seal(this.#text);
+    if (this.form.seal !== null) this.#sealed = this.form.seal(this.#text.toString());
   }
 
   #writePart(state: 'added' | 'done'): void {
-    const part = { type: this.form.summary ? 'summary_text' : 'reasoning_text', text: this.#text };
+    const part = { type: this.form.summary ? 'summary_text' : 'reasoning_text', text: this.#text.toString() };
     this.out.write(`response.${this.form.summary ? 'reasoning_summary_part' : 'content_part'}.${state}`, { ...this.#place(), part });
   }
 

@@ -11,6 +11,7 @@ import type { Config } from '../../config/settings.js';
 import { ApiError, apiError, toApiError } from '../../errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
+import type { BufferReservation } from '../../generation/provider.js';
 import { findModel } from '../admit.js';
 import type { Caller } from '../caller.js';
 import { eventDialect } from './encode-dialect.js';
@@ -285,6 +286,7 @@ class TurnCaller implements Caller {
 
   get aborted(): boolean { return !this.socket.open; }
   onAborted(callback: () => void): void { this.current.onClosed = callback; }
+  keeping(): BufferReservation { return this.current.turn.keeping(); }
   setHeader(): void {}   // a frame has none; what matters of them is in the error message
   annotate(fields: Parameters<Caller['annotate']>[0]): void { this.current.turn.annotate(fields); }
 }

@@ -13,6 +13,7 @@ import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/re
 import type { FinishedUsage } from '../../shared/usage-sink.js';
 import { FormatGuard } from '../format-guard.js';
 import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { AnswerMemory } from '../answer-memory.js';
 import type { Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
@@ -93,6 +94,7 @@ export class Turn implements RunSink {
   readonly #run: GenerationRun;
   #input: StoredItem[];
   readonly #guard: FormatGuard | null;
+  readonly #memory: AnswerMemory;
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
   /** What is needed of the request until the end: not its messages, which may be large. */
@@ -109,6 +111,7 @@ export class Turn implements RunSink {
     this.#created = { store, background, prewarm, previousId, base, tail };
     this.done = new Promise((resolve) => { this.#resolve = resolve; });
     this.#input = withImages(created.input, request.messages);
+    this.#memory = new AnswerMemory((bytes) => options.hold?.(bytes));
     this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
     this.#machine = new ResponseMachine(newResource(this.id, this.#createdAt, created.echo), {
       toolNames: created.toolNames,
@@ -168,12 +171,13 @@ export class Turn implements RunSink {
   }
 
   event(event: Parameters<RunSink['event']>[0]): void {
+    this.#memory.take(event);
     if (event.type === 'finished') {
       this.#reason = event.reason;
       this.#guard?.finished(event);
     } else if (event.type === 'text') {
       this.#guard?.text(event);
-      for (const { top } of event.logprobs ?? []) this.options.hold?.((1 + top.length) * LOGPROB_BYTES);
+      for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
     }
     // With nothing to generate the engine's end says no more than that the prompt is done.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);

@@ -180,7 +180,7 @@ for (const [name, say, words] of [
   ['no end', saying(piece('a')), /without an end/],
   ['an endless line', forever('x'.repeat(1_000)), /too long/],
   ['an endless event', forever(`data: ${'x'.repeat(1_000)}\n`), /too long/],
-  ['an endless answer', forever(piece('a'.repeat(500))), /more than one answer/],
+  ['an endless answer', forever(piece('a'.repeat(500))), /larger response than is allowed/],
   ['an answer that is JSON of another kind', saying('data: [1,2]\n\n'), /no object/],
   ['arguments of no call', saying('data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}\n\n'), /call of no tool/],
   ['a choice nobody asked for', saying('data: {"choices":[{"index":4,"delta":{"content":"a"}}]}\n\n'), /not asked for/],

@@ -3,16 +3,22 @@ import t from 'tap';
 import { EventLines } from '../../../src/generation/upstream/event-lines.js';
 
 const text = ': hello\n\nevent: a\ndata: {"x":"ä€😀"}\n\ndata:1\r\ndata: 2\r\n\r\nid: 7\nretry: 5\n\nevent: b\ndata: \n\ndata: last';
-const expected = [['a', '{"x":"ä€😀"}'], [null, '1\n2'], ['b', ''], [null, 'last']];
+// An event without data is none.
+const expected = [['a', '{"x":"ä€😀"}'], [null, '1\n2'], [null, 'last']];
 
 function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, string][] {
   const events: [string | null, string][] = [];
-  const lines = new EventLines(maxBytes, (name, data) => events.push([name, data]), () => new Error('too long'));
+  const lines = new EventLines({ maxBytes, tooLong: () => new Error('too long'), longReader: () => { throw new Error('no event is long'); } });
+  const take = (): void => {
+    for (let event = lines.next(); event !== undefined; event = lines.next()) events.push([event.name, 'data' in event ? event.data : '']);
+  };
   for (const part of parts) {
     lines.push(part);
     part.fill(0);          // the socket's memory is used again
+    take();
   }
   lines.end();
+  take();
   return events;
 }
 

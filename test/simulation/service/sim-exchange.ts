@@ -40,7 +40,7 @@ export class SimExchange implements Exchange {
   charged<T>(_bytes: number, work: () => T): T { return work(); }
   inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> { return work(); }
   hold(): void {}
-  keeping(): { hold(): void; release(): void } { return { hold: () => undefined, release: () => undefined }; }
+  keeping(): { hold(): void; free(): void; release(): void } { return { hold: () => undefined, free: () => undefined, release: () => undefined }; }
   setHeader(): void {}
   annotate(): void {}
   text(): void { throw new Error('nothing here answers so'); }

@@ -3,6 +3,7 @@ import type { Upstream } from '../../../config/upstream.js';
 import type { GenerationRequest, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
+import { JsonEntries, RawJson } from '../json-reader.js';
 
 export interface Asked {
   readonly request: GenerationRequest;
@@ -27,11 +28,13 @@ export interface UpstreamApi {
   reader(answer: AnswerEvents, fault: (error: unknown) => UpstreamFault): AnswerReader;
 }
 
-/** Reads one answer. Throws UpstreamFault. */
+/** Reads one answer. What its methods return emits the answer as it is iterated, and may pause after each step. Throws UpstreamFault. */
 export interface AnswerReader {
-  event(name: string | null, data: string): void;
+  event(name: string | null, event: Json): Generator<void, void>;
+  /** `[DONE]`. */
+  done(): void;
   /** Of a server that does not stream. */
-  whole(answer: unknown): void;
+  whole(answer: unknown): Generator<void, void>;
   /** The stream is over. */
   end(): void;
 }
@@ -45,13 +48,21 @@ export const numberIn = (value: unknown): number | undefined => (typeof value ==
 /** The number of a choice, a call or a block. */
 export const placeIn = (value: unknown): number => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0);
 
-/** The object of an event's data. Throws UpstreamFault. */
-export function parsed(data: string): Json {
-  let value: unknown;
-  try {
-    value = JSON.parse(data);
-  } catch {
-    throw notUnderstood('with what is not JSON');
+/** The arguments of a call as JSON text. Some servers send an object instead, or null where there are none. */
+export const argumentsIn = (value: unknown): string => (value instanceof RawJson ? value.text : typeof value === 'object' && value !== null ? JSON.stringify(value) : textIn(value));
+
+/** The entries of a list of log-probabilities; a long list in batches. */
+export const batchesIn = (value: unknown): Iterable<readonly unknown[]> => (value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : []);
+
+/** The object of an event: its data, or what was read of it. Throws UpstreamFault. */
+export function parsed(data: unknown): Json {
+  let value = data;
+  if (typeof data === 'string') {
+    try {
+      value = JSON.parse(data);
+    } catch {
+      throw notUnderstood('with what is not JSON');
+    }
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw notUnderstood('with what is no object');
   return value as Json;

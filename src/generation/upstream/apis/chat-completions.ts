@@ -2,8 +2,8 @@
 // DeepSeek, older vLLM) or `reasoning` (vLLM, Ollama, OpenRouter). One per answer. Event-loop thread only.
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
-import { bearer, listIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Json, type UpstreamApi } from './api.js';
-import { endOf, logprobOf, usageIn } from './chat-parts.js';
+import { argumentsIn, batchesIn, bearer, listIn, objectIn, placeIn, textIn, type AnswerReader, type Json, type UpstreamApi } from './api.js';
+import { endOf, isEnd, partsIn, textWithLogprobs, usageIn } from './chat-parts.js';
 import { chatBody, chatHolds } from './chat-request.js';
 
 export const chatCompletions: UpstreamApi = {
@@ -17,13 +17,16 @@ class ChatReader implements AnswerReader {
 
   constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
 
-  event(_name: string | null, data: string): void {
-    if (data === '[DONE]') this.answer.finish();
-    else this.#piece(parsed(data), 'delta');
+  *event(_name: string | null, event: Json): Generator<void, void> {
+    yield* this.#piece(event, false);
   }
 
-  whole(answer: unknown): void {
-    this.#piece(objectIn(answer), 'message');
+  done(): void {
+    this.answer.finish();
+  }
+
+  *whole(answer: unknown): Generator<void, void> {
+    yield* this.#piece(objectIn(answer), true);
     this.answer.finish();
   }
 
@@ -31,25 +34,36 @@ class ChatReader implements AnswerReader {
     this.answer.finish();
   }
 
-  #piece(piece: Json, holder: 'delta' | 'message'): void {
+  *#piece(piece: Json, isWhole: boolean): Generator<void, void> {
     if (piece['error'] != null) throw this.fault(piece['error']);
     if (piece['usage'] != null) this.answer.usage(usageIn(piece['usage']));
     for (const entry of listIn(piece['choices'])) {
       const choice = objectIn(entry);
       const index = placeIn(choice['index']);
-      this.#content(index, objectIn(choice[holder]), choice);
-      if (choice['finish_reason'] == null) continue;
+      const ends = isEnd(choice['finish_reason']);
+      // Some servers send the final chunk twice, the second time with the usage.
+      if (ends && this.answer.hasEnded(index)) continue;
+      // Some send a message in the last chunk of a stream, which is all there is if no delta came.
+      const message = isWhole || (choice['delta'] == null && this.answer.isEmpty(index)) ? choice['message'] : choice['delta'];
+      yield* this.#content(index, objectIn(message), choice);
+      if (!ends) continue;
       const { reason, stopString } = endOf(choice, this.answer.stop);
       this.answer.ended(index, reason, stopString);
     }
   }
 
-  #content(index: number, delta: Json, choice: Json): void {
+  *#content(index: number, delta: Json, choice: Json): Generator<void, void> {
+    const { answer } = this;
     const reasoning = textIn(delta['reasoning_content']) || textIn(delta['reasoning']);
-    if (reasoning !== '') this.answer.text(index, 'reasoning', reasoning);
-    const content = textIn(delta['content']) || textIn(delta['refusal']);
-    const logprobs = listIn(objectIn(choice['logprobs'])['content']);
-    if (content !== '') this.answer.text(index, 'content', content, logprobs.length === 0 ? null : logprobs.map(logprobOf));
+    if (reasoning !== '') answer.text(index, 'reasoning', reasoning);
+    const given = delta['content'];
+    let content = textIn(given);
+    if (typeof given === 'object' && given !== null) {
+      const parts = partsIn(given);
+      if (reasoning === '') answer.text(index, 'reasoning', parts.reasoning);
+      ({ content } = parts);
+    }
+    yield* textWithLogprobs(answer, index, content || textIn(delta['refusal']), batchesIn(objectIn(choice['logprobs'])['content']));
     for (const [at, entry] of listIn(delta['tool_calls']).entries()) this.#call(index, objectIn(entry), at);
   }
 
@@ -65,7 +79,7 @@ class ChatReader implements AnswerReader {
       this.#calls.set(index, { key, number, id });
       this.answer.call(index, key, textIn(name));
     }
-    const text = typeof given === 'object' && given !== null ? JSON.stringify(given) : textIn(given);
+    const text = argumentsIn(given);
     if (text !== '') this.answer.callArguments(index, this.#calls.get(index)?.key ?? 0, text);
   }
 }

@@ -2,7 +2,7 @@
 import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';
-import type { ToldUsage } from '../answer-events.js';
+import type { AnswerEvents, ToldUsage } from '../answer-events.js';
 import { notUnderstood } from '../fault.js';
 import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.js';
 
@@ -41,24 +41,59 @@ export function usageIn(value: unknown): ToldUsage {
   };
 }
 
+/** Whether a `finish_reason` says that the choice has ended: some servers send "" until then. */
+export const isEnd = (reason: unknown): boolean => reason != null && reason !== '';
+
 /**
  * How a choice ended. vLLM and Monolith say in `stop_reason`, SGLang in `matched_stop`, which stop string or token it was, or null;
  * of a server with neither `stopString` is undefined: it may have been one.
  */
 export function endOf(choice: Json, stop: readonly string[]): { reason: EndReason; stopString?: string | null } {
   const met = choice['stop_reason'] === undefined ? choice['matched_stop'] : choice['stop_reason'];
-  switch (choice['finish_reason']) {
-    case 'stop': case 'eos':
+  switch (textIn(choice['finish_reason']).toLowerCase()) {
+    case 'stop': case 'eos': case 'eos_token': case 'end_turn': case 'stop_sequence':
       if (met === undefined) return { reason: 'end_of_turn' };
       return typeof met === 'string' && stop.includes(met) ? { reason: 'stop_string', stopString: met } : { reason: 'end_of_turn', stopString: null };
-    case 'tool_calls': case 'function_call': return { reason: 'tool_calls' };
-    case 'length': case 'content_filter': return { reason: 'max_tokens' };
+    case 'tool_calls': case 'tool_use': case 'function_call': return { reason: 'tool_calls' };
+    case 'length': case 'max_tokens': case 'model_length': case 'content_filter': return { reason: 'max_tokens' };
     case 'repetition': return { reason: 'repetition' };
     default: throw notUnderstood('with an end of no known reason');
   }
 }
 
-export const logprobOf = (value: unknown): TokenLogprob => {
+/** Content that is a list of parts, or one part: text, and what the model thought (Mistral's reasoning models, some gateways). */
+export function partsIn(content: object): { content: string; reasoning: string } {
+  const all = { content: '', reasoning: '' };
+  for (const entry of Array.isArray(content) ? content as unknown[] : [content]) {
+    if (typeof entry === 'string') {
+      all.content += entry;
+      continue;
+    }
+    const part = objectIn(entry);
+    switch (part['type']) {
+      case 'thinking': case 'reasoning': {
+        const inner = part['thinking'] ?? part['reasoning'] ?? part['text'];
+        all.reasoning += typeof inner === 'object' && inner !== null ? partsIn(inner).content : textIn(inner);
+        break;
+      }
+      default: all.content += textIn(part['text']) || textIn(part['refusal']);   // text, output_text, refusal, and parts without a type
+    }
+  }
+  return all;
+}
+
+/** The text of a choice with its log-probabilities, a batch of them with each event. */
+export function* textWithLogprobs(answer: AnswerEvents, index: number, text: string, batches: Iterable<readonly unknown[]>): Generator<void, void> {
+  let rest = text;
+  for (const batch of batches) {
+    answer.text(index, 'content', rest, batch.map(logprobOf));
+    rest = '';
+    yield;
+  }
+  answer.text(index, 'content', rest);
+}
+
+const logprobOf = (value: unknown): TokenLogprob => {
   const entry = objectIn(value);
   return { ...one(entry), top: listIn(entry['top_logprobs']).map((other) => one(objectIn(other))) };
 };

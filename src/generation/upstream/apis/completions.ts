@@ -4,8 +4,8 @@ import { apiError } from '../../../errors.js';
 import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
-import { bearer, given, listIn, numberIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
-import { endOf, refuseOwnArithmetic, samplingFields, streamOptions, usageIn } from './chat-parts.js';
+import { batchesIn, bearer, given, listIn, numberIn, objectIn, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
+import { endOf, isEnd, refuseOwnArithmetic, samplingFields, streamOptions, usageIn } from './chat-parts.js';
 
 export const completions: UpstreamApi = {
   path: '/completions', body, holds: ({ type }) => type === 'text', headers: bearer,
@@ -32,13 +32,16 @@ function refuseMessages({ promptParam }: GenerationRequest): RawPrompt {
 class CompletionReader implements AnswerReader {
   constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
 
-  event(_name: string | null, data: string): void {
-    if (data === '[DONE]') this.answer.finish();
-    else this.#piece(parsed(data));
+  *event(_name: string | null, event: Json): Generator<void, void> {
+    yield* this.#piece(event);
   }
 
-  whole(answer: unknown): void {
-    this.#piece(objectIn(answer));
+  done(): void {
+    this.answer.finish();
+  }
+
+  *whole(answer: unknown): Generator<void, void> {
+    yield* this.#piece(objectIn(answer));
     this.answer.finish();
   }
 
@@ -46,28 +49,50 @@ class CompletionReader implements AnswerReader {
     this.answer.finish();
   }
 
-  #piece(piece: Json): void {
+  *#piece(piece: Json): Generator<void, void> {
     if (piece['error'] != null) throw this.fault(piece['error']);
     if (piece['usage'] != null) this.answer.usage(usageIn(piece['usage']));
     for (const entry of listIn(piece['choices'])) {
       const choice = objectIn(entry);
       const index = placeIn(choice['index']);
-      this.answer.text(index, 'content', textIn(choice['text']), logprobsIn(choice['logprobs']));
-      if (choice['finish_reason'] == null) continue;
+      const ends = isEnd(choice['finish_reason']);
+      if (ends && this.answer.hasEnded(index)) continue;
+      let rest = textIn(choice['text']);
+      for (const batch of logprobsIn(choice['logprobs'])) {
+        this.answer.text(index, 'content', rest, batch);
+        rest = '';
+        yield;
+      }
+      this.answer.text(index, 'content', rest);
+      if (!ends) continue;
       const { reason, stopString } = endOf(choice, this.answer.stop);
       this.answer.ended(index, reason, stopString);
     }
   }
 }
 
-/** Lists side by side, one entry a token. */
-function logprobsIn(value: unknown): TokenLogprob[] | null {
+/** Entries that are emitted with one event. */
+const BATCH = 256;
+
+/** Lists next to each other, one entry a token. */
+function* logprobsIn(value: unknown): Generator<TokenLogprob[]> {
   const { tokens, token_logprobs: numbers, top_logprobs: tops } = objectIn(value);
-  const list = listIn(tokens).map((token, at): TokenLogprob => ({
-    ...spelled(textIn(token), listIn(numbers)[at]),
-    top: Object.entries(objectIn(listIn(tops)[at])).map(([other, number]) => spelled(other, number)),
-  }));
-  return list.length === 0 ? null : list;
+  const ownNumbers = entriesIn(numbers), alternatives = entriesIn(tops);
+  let batch: TokenLogprob[] = [];
+  for (const token of entriesIn(tokens)) {
+    batch.push({
+      ...spelled(textIn(token), ownNumbers.next().value),
+      top: Object.entries(objectIn(alternatives.next().value)).map(([other, number]) => spelled(other, number)),
+    });
+    if (batch.length < BATCH) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+function* entriesIn(list: unknown): Generator<unknown, undefined> {
+  for (const batch of batchesIn(list)) yield* batch;
 }
 
 const spelled = (token: string, logprob: unknown): Logprob => ({ token, bytes: [...Buffer.from(token)], logprob: numberIn(logprob) ?? -9999 });

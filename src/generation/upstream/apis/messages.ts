@@ -3,9 +3,9 @@ import { apiError } from '../../../errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
-import { given, listIn, numberIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
+import { argumentsIn, given, listIn, numberIn, objectIn, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
 import { imageData } from './chat-request.js';
-import { refuseOwnArithmetic } from './chat-parts.js';
+import { isEnd, refuseOwnArithmetic } from './chat-parts.js';
 
 export const messages: UpstreamApi = {
   path: '/messages', body, holds, headers: (key) => ({ 'x-api-key': key, 'anthropic-version': '2023-06-01' }),
@@ -124,8 +124,7 @@ class MessagesReader implements AnswerReader {
 
   constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
 
-  event(_name: string | null, data: string): void {
-    const event = parsed(data);
+  *event(_name: string | null, event: Json): Generator<void, void> {
     switch (event['type']) {
       case 'message_start': return this.#usage(objectIn(event['message'])['usage']);
       case 'content_block_start': return this.#block(placeIn(event['index']), objectIn(event['content_block']));
@@ -133,7 +132,7 @@ class MessagesReader implements AnswerReader {
       case 'message_delta': {
         this.#usage(event['usage']);
         const { stop_reason: reason, stop_sequence: met } = objectIn(event['delta']);
-        if (reason != null) this.#ended(reason, met);
+        if (isEnd(reason)) this.#ended(reason, met);
         return;
       }
       case 'message_stop': return this.answer.finish();
@@ -142,11 +141,18 @@ class MessagesReader implements AnswerReader {
     }
   }
 
-  whole(answer: unknown): void {
+  /** Not of this format; some gateways send it. */
+  done(): void {
+    this.answer.finish();
+  }
+
+  *whole(answer: unknown): Generator<void, void> {
     const message = objectIn(answer);
     if (message['type'] === 'error') throw this.fault(statusOf(message['error']));
     this.#usage(message['usage']);
-    for (const [index, entry] of listIn(message['content']).entries()) this.#block(index, objectIn(entry));
+    const { content } = message;
+    if (typeof content === 'string') this.answer.text(0, 'content', content);
+    for (const [index, entry] of listIn(content).entries()) this.#block(index, objectIn(entry));
     this.#ended(message['stop_reason'], message['stop_sequence']);
     this.answer.finish();
   }
@@ -163,8 +169,8 @@ class MessagesReader implements AnswerReader {
     else if (type === 'thinking') this.answer.text(0, 'reasoning', textIn(block['thinking']));
     else if (type === 'tool_use') {
       this.answer.call(0, index, textIn(block['name']));
-      const input = objectIn(block['input']);
-      if (Object.keys(input).length > 0) this.answer.callArguments(0, index, JSON.stringify(input));
+      const input = argumentsIn(block['input']);
+      if (!/^\s*\{\s*\}\s*$/.test(input)) this.answer.callArguments(0, index, input);
     }
   }
 
@@ -182,6 +188,7 @@ class MessagesReader implements AnswerReader {
   }
 
   #ended(reason: unknown, met: unknown): void {
+    if (this.answer.hasEnded(0)) return;     // sent twice, the second time with the usage
     switch (reason) {
       case 'end_turn': case 'pause_turn': return this.answer.ended(0, 'end_of_turn', null);
       case 'tool_use': return this.answer.ended(0, 'tool_calls');

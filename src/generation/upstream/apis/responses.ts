@@ -4,9 +4,9 @@ import { apiError } from '../../../errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
 import { notUnderstood, type UpstreamFault } from '../fault.js';
-import { bearer, given, listIn, numberIn, objectIn, parsed, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
+import { argumentsIn, batchesIn, bearer, given, listIn, numberIn, objectIn, placeIn, textIn, type AnswerReader, type Asked, type Body, type Json, type UpstreamApi } from './api.js';
 import { imageData, LEVELS } from './chat-request.js';
-import { logprobOf, refuseOwnArithmetic } from './chat-parts.js';
+import { refuseOwnArithmetic, textWithLogprobs } from './chat-parts.js';
 
 export const responses: UpstreamApi = {
   path: '/responses', body, holds, headers: bearer,
@@ -69,67 +69,201 @@ function partsOf(content: Content): string | object[] {
   });
 }
 
+/** Places and ids of the items of one answer. */
+const MAX_ITEMS = 8_192;
+
+/** What has been read of one output item. */
+interface Item {
+  readonly number: number;
+  callId: string;                           // the id of a call's item
+  name: string;                             // of a call
+  isOpen: boolean;                          // the call was emitted, with arguments
+  hasUnread: boolean;                       // arguments came before the name did
+  isComplete: boolean;
+  readonly texts: Set<number>;              // content parts that something was emitted of
+  readonly thoughts: Set<number>;           // the same of its reasoning ...
+  thoughtsOf: 'content' | 'summary' | null; // ... which is in one of two places
+}
+
 class ResponsesReader implements AnswerReader {
-  #calls = 0;
+  readonly #items = new Map<number | string, Item>();
+  #numbers = 0;
+  #calls = 0;                               // emitted
+  #hasText = false;
+  #hasThoughts = false;
 
   constructor(private readonly answer: AnswerEvents, private readonly fault: (error: unknown) => UpstreamFault) {}
 
-  event(_name: string | null, data: string): void {
-    if (data === '[DONE]') return;
-    const event = parsed(data);
-    const index = placeIn(event['output_index']);
+  /** Servers send an item's text and arguments as deltas, or only with the end of the part, of the item, or of the response. */
+  *event(_name: string | null, event: Json): Generator<void, void> {
+    const at = placeIn(event['content_index']);
     switch (event['type']) {
-      case 'response.output_item.added': {
-        const item = objectIn(event['item']);
-        if (item['type'] === 'function_call') this.#call(index, item);
-        return;
-      }
-      case 'response.output_text.delta': {
-        const logprobs = listIn(event['logprobs']);
-        return this.answer.text(0, 'content', textIn(event['delta']), logprobs.length === 0 ? null : logprobs.map(logprobOf));
-      }
-      case 'response.refusal.delta': return this.answer.text(0, 'content', textIn(event['delta']));
-      case 'response.reasoning_text.delta': case 'response.reasoning.delta': case 'response.reasoning_summary_text.delta':
-        return this.answer.text(0, 'reasoning', textIn(event['delta']));
-      case 'response.function_call_arguments.delta': return this.answer.callArguments(0, index, textIn(event['delta']));
-      case 'response.completed': case 'response.incomplete': return this.#ended(objectIn(event['response']));
+      case 'response.output_item.added': return this.#added(event);
+      case 'response.output_text.delta': return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), event['logprobs']);
+      case 'response.refusal.delta': return yield* this.#text(this.#itemOf(event), at, textIn(event['delta']), null);
+      case 'response.reasoning_text.delta': case 'response.reasoning.delta': return this.#thought(this.#itemOf(event), 'content', at, textIn(event['delta']));
+      case 'response.reasoning_summary_text.delta': return this.#thought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['delta']));
+      case 'response.function_call_arguments.delta': return this.#arguments(this.#itemOf(event, 'part'), textIn(event['delta']));
+      case 'response.output_text.done': return yield* this.#wholeText(this.#itemOf(event), at, event);
+      case 'response.refusal.done': return yield* this.#wholeText(this.#itemOf(event), at, { text: event['refusal'] });
+      case 'response.content_part.done': return yield* this.#part(this.#itemOf(event), at, objectIn(event['part']));
+      case 'response.reasoning_text.done': case 'response.reasoning.done': return this.#wholeThought(this.#itemOf(event), 'content', at, textIn(event['text']));
+      case 'response.reasoning_summary_text.done': return this.#wholeThought(this.#itemOf(event), 'summary', placeIn(event['summary_index']), textIn(event['text']));
+      case 'response.function_call_arguments.done': return this.#wholeCall(this.#itemOf(event, 'part'), event);
+      case 'response.output_item.done': return yield* this.#wholeItem(this.#itemOf(event, objectIn(event['item'])['type'] === 'function_call' ? 'part' : null), objectIn(event['item']));
+      case 'response.completed': return yield* this.#ended(objectIn(event['response']), 'completed');
+      case 'response.incomplete': return yield* this.#ended(objectIn(event['response']), 'incomplete');
       case 'response.failed': throw this.fault(objectIn(event['response'])['error']);
       case 'error': throw this.fault(event['error'] ?? event);
-      default:             // ends of items and parts, and what is to come
+      default:             // beginnings of parts, and what is to come
     }
   }
 
-  whole(answer: unknown): void {
+  /** Not of this format; some servers send it. */
+  done(): void {}
+
+  *whole(answer: unknown): Generator<void, void> {
     const response = objectIn(answer);
     if (response['status'] === 'failed') throw this.fault(response['error']);
-    for (const [index, entry] of listIn(response['output']).entries()) {
-      const item = objectIn(entry);
-      const texts = (field: string): string => listIn(item[field]).map((part) => textIn(objectIn(part)['text'])).join('');
-      if (item['type'] === 'function_call') this.#call(index, item);
-      else if (item['type'] === 'message') this.answer.text(0, 'content', texts('content'));
-      else if (item['type'] === 'reasoning') this.answer.text(0, 'reasoning', texts('content') || texts('summary'));
-    }
-    this.#ended(response);
+    yield* this.#ended(response, null);
   }
 
   end(): void {
     this.answer.finish();
   }
 
-  #call(index: number, item: Json): void {
-    this.#calls++;
-    this.answer.call(0, index, textIn(item['name']));
-    this.answer.callArguments(0, index, textIn(item['arguments']));
+  /** The item that an event is about. Places and ids are not reliable: some servers leave one out, number all items 0, or change ids. */
+  #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
+    const index = numberIn(event['output_index']);
+    return this.#item(index === undefined ? null : placeIn(index), textIn(event['item_id']) || textIn(objectIn(event['item'])['id']), call);
   }
 
-  #ended(response: Json): void {
+  #item(index: number | null, id: string, call: 'added' | 'part' | null): Item {
+    const byPlace = index === null ? undefined : this.#items.get(index);
+    // A call that is added at the place of another is another; a part under a new id belongs to the call that has no arguments yet.
+    const isOther = call !== null && byPlace !== undefined && byPlace.callId !== '' && id !== '' && (call === 'added' || byPlace.isOpen || byPlace.isComplete);
+    const known = (id === '' ? undefined : this.#items.get(id)) ?? (isOther ? undefined : byPlace);
+    if (known === undefined && this.#items.size >= MAX_ITEMS) throw notUnderstood('with more items than an answer has');
+    const item = known ?? { number: this.#numbers++, callId: '', name: '', isOpen: false, hasUnread: false, isComplete: false, texts: new Set<number>(), thoughts: new Set<number>(), thoughtsOf: null };
+    if (index !== null) this.#items.set(index, item);
+    if (id !== '') this.#items.set(id, item);
+    return item;
+  }
+
+  #added(event: Json): void {
+    const told = objectIn(event['item']);
+    const isCall = told['type'] === 'function_call';
+    const item = this.#itemOf(event, isCall ? 'added' : null);
+    if (!isCall) return;
+    item.callId = textIn(told['id']);
+    item.name = textIn(told['name']);
+    this.#arguments(item, argumentsIn(told['arguments']));
+  }
+
+  *#text(item: Item, at: number, text: string, logprobs: unknown): Generator<void, void> {
+    if (text !== '') {
+      item.texts.add(at);
+      this.#hasText = true;
+    }
+    yield* textWithLogprobs(this.answer, 0, text, batchesIn(logprobs));
+  }
+
+  *#wholeText(item: Item, at: number, { text, logprobs }: Json): Generator<void, void> {
+    if (!item.texts.has(at)) yield* this.#text(item, at, textIn(text), logprobs);
+  }
+
+  *#part(item: Item, at: number, part: Json): Generator<void, void> {
+    switch (part['type']) {
+      case 'output_text': case 'text': return yield* this.#wholeText(item, at, part);
+      case 'refusal': return yield* this.#wholeText(item, at, { text: part['refusal'] });
+      case 'reasoning_text': return this.#wholeThought(item, 'content', at, textIn(part['text']));
+      default:
+    }
+  }
+
+  #thought(item: Item, where: 'content' | 'summary', at: number, text: string): void {
+    if (text === '') return;
+    item.thoughts.add(at);
+    item.thoughtsOf ??= where;
+    this.#hasThoughts = true;
+    this.answer.text(0, 'reasoning', text);
+  }
+
+  #wholeThought(item: Item, where: 'content' | 'summary', at: number, text: string): void {
+    if (item.thoughtsOf === null || (item.thoughtsOf === where && !item.thoughts.has(at))) this.#thought(item, where, at, text);
+  }
+
+  /** A call is emitted with its first arguments: of several calls one may be open at a time. */
+  #arguments(item: Item, text: string): void {
+    if (text === '' || item.isComplete) return;
+    if (!item.isOpen) {
+      if (item.name === '') {
+        item.hasUnread = true;              // they come again, whole and with the name
+        return;
+      }
+      this.#open(item);
+    }
+    this.answer.callArguments(0, item.number, text);
+  }
+
+  #open(item: Item): void {
+    item.isOpen = true;
+    this.#calls++;
+    this.answer.call(0, item.number, item.name);
+  }
+
+  #wholeCall(item: Item, told: Json): void {
+    if (item.isComplete) return;
+    if (textIn(told['name']) !== '') item.name = textIn(told['name']);
+    if (item.name === '') return;
+    if (!item.isOpen) {
+      this.#open(item);
+      this.answer.callArguments(0, item.number, argumentsIn(told['arguments']));
+    }
+    item.isComplete = true;
+  }
+
+  /** What has not been emitted of an item. */
+  *#wholeItem(item: Item, told: Json): Generator<void, void> {
+    const content = told['content'];
+    switch (told['type']) {
+      case 'function_call': return this.#wholeCall(item, told);
+      case 'message':
+        if (typeof content === 'string') return yield* this.#wholeText(item, 0, { text: content });
+        for (const [at, part] of listIn(content).entries()) yield* this.#part(item, at, objectIn(part));
+        return;
+      case 'reasoning':
+        for (const where of ['content', 'summary'] as const) {
+          for (const [at, part] of listIn(told[where]).entries()) this.#wholeThought(item, where, at, textIn(objectIn(part)['text']));
+        }
+        return;
+      default:
+    }
+  }
+
+  /** Of the final list of items, what no event told: all of a kind, or further calls. */
+  *#unsaid(items: readonly Json[]): Generator<void, void> {
+    const isCall = (told: Json): boolean => told['type'] === 'function_call';
+    const hasText = this.#hasText, hasThoughts = this.#hasThoughts, hasCalls = this.#calls >= items.filter(isCall).length;
+    for (const [index, told] of items.entries()) {
+      if (isCall(told) ? hasCalls : told['type'] === 'message' ? hasText : told['type'] === 'reasoning' ? hasThoughts : true) continue;
+      yield* this.#wholeItem(this.#item(index, textIn(told['id']), isCall(told) ? 'part' : null), told);
+    }
+  }
+
+  /** `by`: how the event says that it ended; null: the response itself says it. */
+  *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
+    if (this.answer.hasEnded(0)) return;     // sent twice
+    yield* this.#unsaid(listIn(response['output']).map(objectIn));
+    if (this.#calls === 0 && [...this.#items.values()].some(({ hasUnread }) => hasUnread)) throw notUnderstood('with arguments of a call of no tool');
     const usage = objectIn(response['usage']);
     this.answer.usage({
       promptTokens: numberIn(usage['input_tokens']), completionTokens: numberIn(usage['output_tokens']),
       cachedTokens: numberIn(objectIn(usage['input_tokens_details'])['cached_tokens']), reasoningTokens: numberIn(objectIn(usage['output_tokens_details'])['reasoning_tokens']),
     });
-    if (response['status'] === 'incomplete') this.answer.ended(0, 'max_tokens');
-    else if (response['status'] === 'completed') this.answer.ended(0, this.#calls > 0 ? 'tool_calls' : 'end_of_turn');
+    const status = response['status'] ?? by;
+    if (status === 'incomplete') this.answer.ended(0, 'max_tokens');
+    else if (status === 'completed') this.answer.ended(0, this.#calls > 0 ? 'tool_calls' : 'end_of_turn');
     else throw notUnderstood('with an end of no known kind');
     this.answer.finish();
   }
