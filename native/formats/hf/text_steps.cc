@@ -67,14 +67,8 @@ class Reader {
       return {};
     }
     if (type == "Replace") return replace(step);
-    // What follows is Unigram's alone.
-    if (!unigram_) return not_supported(step);
-    if (type == "Precompiled") {
+    if (type == "Precompiled" && unigram_ && !steps_.normalizes) {
       steps_.charsmap = step["precompiled_charsmap"].text();
-      return {};
-    }
-    if (type == "Strip") {
-      steps_.merges_spaces = true;
       return {};
     }
     return not_supported(step);
@@ -96,8 +90,8 @@ class Reader {
       return {};
     }
     const std::string_view runs = expression(step["pattern"]);
-    if (unigram_ && (runs == " {2,}" || runs == "\\s{2,}") && (by == " " || by == kEscapedSpace)) {
-      steps_.merges_spaces = true;
+    if (unigram_ && runs == " {2,}" && !replaces_spaces_ && (by == " " || by == kEscapedSpace)) {
+      steps_.collapses_spaces = true;
       return {};
     }
     return step["pattern"].unsupported("replaces " + quoted(runs.empty() ? literal(step["pattern"]) : runs) + " by " + quoted(by) +
@@ -151,10 +145,6 @@ class Reader {
 
   Status split_pieces(const JsonValue& step) {
     const std::string_view type = step["type"].text();
-    if (type == "WhitespaceSplit" && unigram_) {
-      steps_.merges_spaces = true;
-      return {};
-    }
     // Gemma splits at spaces, of which its normalizer has left none.
     if (type == "Split" && literal(step["pattern"]) == " " && replaces_spaces_) return {};
     if (type != "Metaspace") return not_supported(step);

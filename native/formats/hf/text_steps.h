@@ -21,7 +21,7 @@ struct TextSteps {
   bool prefix_once = false;          // of the first text only, not of those behind special tokens
   bool prefix_spared = false;        // not where there is one
   bool words_apart = false;          // every space begins a word, and words merge on their own
-  bool merges_spaces = false;        // several spaces are one
+  bool collapses_spaces = false;     // several spaces in a row are one
   bool strips_first_space = false;   // decoding does
   std::string charsmap;              // precompiled normalization, in base64
 };

@@ -230,7 +230,7 @@ class Translator {
       const bool in_normalized = steps_.normalizes && normalized->value_or(!special->value_or(false)) &&
                                  !special->value_or(false) && !looks_special(text);
       if (in_normalized) {
-        if (unigram_ && (!steps_.charsmap.empty() || steps_.space_prefix || steps_.merges_spaces))
+        if (unigram_ && (!steps_.charsmap.empty() || steps_.space_prefix || steps_.collapses_spaces))
           return token["normalized"].unsupported("is true, which is not supported here with the normalizer");
         normalized_.push_back(number);
       } else if (piece) {
@@ -359,7 +359,8 @@ class Translator {
     out_.boolean("tokenizer.ggml.add_space_prefix", steps_.space_prefix);
     out_.boolean(kSpacePrefixOnceKey, steps_.prefix_once);
     out_.boolean(kSpacePrefixSparedKey, steps_.prefix_spared);
-    out_.boolean("tokenizer.ggml.remove_extra_whitespaces", steps_.merges_spaces);
+    out_.boolean("tokenizer.ggml.remove_extra_whitespaces", false);
+    if (steps_.collapses_spaces) out_.boolean(kCollapseSpacesKey, true);
     out_.boolean(kWordsApartKey, steps_.words_apart);
     out_.boolean(kFuseUnknownKey, fuses_unknown_);
     if (files_.tokenizer["decoder"].exists()) out_.boolean(kStripFirstSpaceKey, steps_.strips_first_space);

@@ -35,6 +35,8 @@ inline constexpr std::string_view kNormalizedTokensKey = "tokenizer.monolith.nor
 inline constexpr std::string_view kLeftmostTokensKey = "tokenizer.monolith.leftmost_tokens";
 // SentencePiece and Unigram: every space begins a word, and words merge on their own. Boolean.
 inline constexpr std::string_view kWordsApartKey = "tokenizer.monolith.words_apart";
+// Unigram: two and more spaces in a row are one. Boolean.
+inline constexpr std::string_view kCollapseSpacesKey = "tokenizer.monolith.collapse_spaces";
 // SentencePiece: several unknown characters in a row are one unknown token. Boolean.
 inline constexpr std::string_view kFuseUnknownKey = "tokenizer.monolith.fuse_unknown";
 // Whether decoding drops the first space of the text. Boolean; without it, if encoding puts one there.

@@ -71,6 +71,7 @@ Result<std::unique_ptr<Tokenizer>> Unigram::load(const GgufFile& file) {
   constexpr Flag kFlags[] = {{"tokenizer.ggml.add_space_prefix", &Options::space_prefix},
                              {"tokenizer.ggml.remove_extra_whitespaces", &Options::merges_spaces},
                              {kWordsApartKey, &Options::words_apart},
+                             {kCollapseSpacesKey, &Options::collapses_spaces},
                              {kSpacePrefixOnceKey, &Options::once},
                              {kSpacePrefixSparedKey, &Options::spared}};
   for (const Flag& flag : kFlags) {
@@ -200,6 +201,10 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
     charsmap_->normalize(text, mapped);
   else
     mapped.assign(text);
+  if (options_.collapses_spaces) {
+    const auto both = [](char a, char b) { return a == ' ' && b == ' '; };
+    mapped.erase(std::unique(mapped.begin(), mapped.end(), both), mapped.end());
+  }
   constexpr std::string_view kEscapedSpace = "\u2581";
   std::string out;
   out.reserve(mapped.size() + 1);

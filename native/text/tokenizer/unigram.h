@@ -62,6 +62,7 @@ class Unigram final : public Tokenizer {
     bool once = false;                // only at the very beginning
     bool words_apart = false;         // every space begins a word
     bool merges_spaces = false;       // runs of spaces are one, at the edges none (remove_extra_whitespaces)
+    bool collapses_spaces = false;    // runs of spaces are one, at the edges as well
   };
 
   Unigram(std::unique_ptr<const Vocabulary> vocabulary, const Options& options,
