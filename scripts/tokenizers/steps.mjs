@@ -67,7 +67,7 @@ export function pieceModel(bytes, merges = 300) {
 /** Unigram with the pieces of a pieceModel, each scored by its length. */
 export function unigramModel() {
   const { vocab } = pieceModel(false);
-  return { type: 'Unigram', unk_id: 0, byte_fallback: false, vocab: Object.entries(vocab).sort(([, a], [, b]) => a - b).map(([piece], id) => [piece, id < 3 ? 0 : -12 + 2 * [...piece].length - id / 1000]) };
+  return { type: 'Unigram', unk_id: 0, byte_fallback: false, vocab: Object.entries(vocab).sort(([, a], [, b]) => a - b).map(([piece], id) => [piece, id < 3 ? 0 : -12 + 2 * [...piece].length + Math.sin(id)]) };
 }
 
 const added = (content, id, flags = {}) => ({ id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: false, ...flags });
@@ -183,18 +183,19 @@ function* steps() {
 
   const flags = [{}, { special: true }, { normalized: true }, { lstrip: true }, { rstrip: true }, { lstrip: true, rstrip: true, special: true }, { single_word: true }];
   for (const flag of flags) {
-    const list = (first) => ['<tool>', 'é', 'über', 'a b', 'ab', 'abcd', 'bcdefgh', 'e\u0301x'].map((content, at) => added(content, first + at, flag));
+    const list = (first) => ['<tool>', 'ñandú', 'über', 'a b', 'abq', 'abqd', 'bqdefgh', 'e\u0301x'].map((content, at) => added(content, first + at, flag));
     const name = `added tokens with ${Object.keys(flag).join(' and ') || 'no flag'}`, names = Object.keys(flag);
     yield { name: `byte level, ${name}`, names, tokenizer: byteLevel({ added_tokens: list(end) }) };
     yield { name: `NFC, ${name}`, names, tokenizer: byteLevel({ normalizer: { type: 'NFC' }, added_tokens: list(end) }) };
     yield { name: `pieces, ${name}`, names, tokenizer: ofPieces({ added_tokens: [...ends, ...list(piecesEnd)] }) };
     yield { name: `Prepend, ${name}`, names, tokenizer: ofPieces({ normalizer: sequence({ type: 'Prepend', prepend: '▁' }, SPACES), added_tokens: [...ends, ...list(piecesEnd)] }) };
     yield { name: `Metaspace, ${name}`, names, tokenizer: ofPieces({ normalizer: null, pre_tokenizer: METASPACE('first', false), added_tokens: [...ends, ...list(piecesEnd)] }) };
-    yield { name: `runs of ▁, ${name}`, names, tokenizer: ofPieces({ added_tokens: [...ends, ...['▁▁', '▁▁▁▁'].map((run) => added(run, pieces.vocab[run], flag))] }) };
+    // A special token never comes out of ordinary text here, even if its spelling could.
+    if (!flag.special) yield { name: `runs of ▁, ${name}`, names, tokenizer: ofPieces({ added_tokens: [...ends, ...['▁▁', '▁▁▁▁'].map((run) => added(run, pieces.vocab[run], flag))] }) };
   }
 }
 
-const WORDS = ['<tool>', 'é', 'über', 'U\u0308ber u\u0308ber', 'a b', 'ab', 'abcdefgh', 'abcd', ' ab  abcd ', 'e\u0301x', 'éx', '▁▁', '▁▁▁▁▁▁', '  a', '<s>', '</s>', '  <s>  a </s> ', 'x y', '\ud55c\u1112\u1161\u11ab'];
+const WORDS = ['<tool>', 'ñandú', 'über', 'U\u0308ber u\u0308ber', 'a b', 'abq', 'abqdefgh', 'abqd', ' abq  abqd ', 'e\u0301x', 'éx', '▁▁', '▁▁▁▁▁▁', '  a', '<s>', '</s>', '  <s>  a </s> ', 'x y', '\ud55c\u1112\u1161\u11ab'];
 
 /** Ids by the library. */
 async function idsOf(library, tokenizer, list, addSpecialTokens) {

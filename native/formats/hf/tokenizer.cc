@@ -148,6 +148,8 @@ class Translator {
     if (!fuse) return fuse.error();
     fuses_unknown_ = fuse->value_or(false);
     const bool bytes = fallback->value_or(false);
+    if (!unigram_ && !bytes && !steps_.byte_level && model_["unk_token"].text().empty())
+      return model_["unk_token"].unsupported("is missing: without it, byte_fallback or ByteLevel unknown characters would vanish");
     const auto kind_of = [bytes](std::string_view text) {
       return bytes && is_byte_spelling(text) ? TokenKind::kByte : TokenKind::kNormal;
     };
