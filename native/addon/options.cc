@@ -35,8 +35,8 @@ constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};   // in 
 
 constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};   // in the order of OutputKind
 
-constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0};
-constexpr EncodeOptions kBehind{.add_special = false, .parse_special = true, .guard = 0, .continues = true};
+constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
+constexpr EncodeOptions kBehind{.add_special = false, .parse_special = true, .guard = 0, .continues = true, .verbatim = true};
 
 std::string read_marker(Arguments& arguments, const Named& object, const char* key) {
   return arguments.string(arguments.field(object, key), kMaxMarkerBytes);

@@ -16,7 +16,7 @@ TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   const TokenId id = tokenizer.find(text);
   if (id != kNoToken) return id;
   std::vector<TokenId> ids;
-  tokenizer.encode(text, {.continues = true}, ids);
+  tokenizer.encode(text, {.continues = true, .verbatim = true}, ids);
   return ids.size() == 1 ? ids[0] : kNoToken;
 }
 

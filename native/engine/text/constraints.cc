@@ -20,7 +20,7 @@ bool makes_its_tokens(const Tokenizer& tokenizer) {
   for (TokenId token = 0; token < tokenizer.n_vocab(); token += stride) {
     if (tokenizer.kind(token) != TokenKind::kNormal || tokenizer.bytes(token).size() < 2) continue;
     tokens.clear();
-    tokenizer.encode(tokenizer.bytes(token), {.continues = true}, tokens);
+    tokenizer.encode(tokenizer.bytes(token), {.continues = true, .verbatim = true}, tokens);
     ++n_looked;
     n_made += tokens.size() == 1 && tokens.front() == token;
   }

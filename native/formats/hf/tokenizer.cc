@@ -141,8 +141,15 @@ class Translator {
     auto fallback = model_["byte_fallback"].boolean();
     if (!fallback) return fallback.error();
     for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (!model_[name].text().empty()) return model_[name].unsupported("is not translated");
+      if (!model_[name].text().empty()) return model_[name].unsupported("is not supported here");
+    if (auto dropout = model_["dropout"].number(); !dropout) return dropout.error();
+    else if (dropout->value_or(0) != 0) return model_["dropout"].unsupported("is not 0: merges at random are not supported here");
+    auto fuse = model_["fuse_unk"].boolean();
+    if (!fuse) return fuse.error();
+    fuses_unknown_ = fuse->value_or(false);
     const bool bytes = fallback->value_or(false);
+    if (!unigram_ && !bytes && !steps_.byte_level && model_["unk_token"].text().empty())
+      return model_["unk_token"].unsupported("is missing: without it, byte_fallback or ByteLevel unknown characters would vanish");
     const auto kind_of = [bytes](std::string_view text) {
       return bytes && is_byte_spelling(text) ? TokenKind::kByte : TokenKind::kNormal;
     };
@@ -209,16 +216,28 @@ class Translator {
       auto content = token["content"].string();
       if (!content) return content.error();
       if (!*id || !*content || (*content)->empty()) return token.invalid("has no id and content");
-      auto special = token["special"].boolean(), before = token["lstrip"].boolean(), behind = token["rstrip"].boolean();
-      for (const auto* flag : {&special, &before, &behind})
+      auto special = token["special"].boolean(), before = token["lstrip"].boolean(), behind = token["rstrip"].boolean(),
+           normalized = token["normalized"].boolean(), whole_word = token["single_word"].boolean();
+      for (const auto* flag : {&special, &before, &behind, &normalized, &whole_word})
         if (!*flag) return flag->error();
+      if (whole_word->value_or(false)) return token["single_word"].unsupported("is true, which is not supported here");
       const std::string& text = **content;
       const int32_t number = static_cast<int32_t>(**id);
       if (before->value_or(false)) strips_before_.push_back(number);
       if (behind->value_or(false)) strips_behind_.push_back(number);
-      // A piece of the vocabulary that text becomes by merging anyway: it stands for spaces, not for "▁".
+      // A piece of the vocabulary that text becomes by merging as well: it is decoded to spaces, not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
+      // Special tokens come from templates, and are found in the text as it is.
+      const bool in_normalized = steps_.normalizes && normalized->value_or(!special->value_or(false)) &&
+                                 !special->value_or(false) && !looks_special(text);
+      if (in_normalized) {
+        if (unigram_ && (!steps_.charsmap.empty() || steps_.space_prefix || steps_.collapses_spaces))
+          return token["normalized"].unsupported("is true, which is not supported here with the normalizer");
+        normalized_.push_back(number);
+      } else if (piece) {
+        raw_.push_back(number);
+      }
       const TokenKind kind = piece                                                ? TokenKind::kNormal
                              : special->value_or(false) || looks_special(text) ? TokenKind::kControl
                                                                                   : TokenKind::kUserDefined;
@@ -322,13 +341,18 @@ class Translator {
     if (!ends_.empty()) out_.integers(kEndTokensKey, ends_);
     if (!strips_before_.empty()) out_.integers(kStripBeforeKey, strips_before_);
     if (!strips_behind_.empty()) out_.integers(kStripBehindKey, strips_behind_);
+    if (!raw_.empty()) out_.integers(kRawTokensKey, raw_);
+    if (!normalized_.empty()) out_.integers(kNormalizedTokensKey, normalized_);
+    out_.boolean(kLeftmostTokensKey, true);
+    if (steps_.normal_form != NormalForm::kNone) out_.string(kNormalFormKey, std::string(normal_form_name(steps_.normal_form)));
     if (unigram_)
       out_.numbers("tokenizer.ggml.scores", scores_);
     else
       out_.strings("tokenizer.ggml.merges", merges_);
+    auto ignores = model_["ignore_merges"].boolean();
+    if (!ignores) return ignores.error();
+    if (!byte_level && ignores->value_or(false)) return model_["ignore_merges"].unsupported("is true without ByteLevel");
     if (byte_level) {
-      auto ignores = model_["ignore_merges"].boolean();
-      if (!ignores) return ignores.error();
       ignores_merges_ = ignores->value_or(ignores_merges_);
       out_.strings(kSplitStagesKey, steps_.stages);
       out_.boolean(kIgnoreMergesKey, ignores_merges_);
@@ -337,7 +361,11 @@ class Translator {
     out_.boolean("tokenizer.ggml.add_space_prefix", steps_.space_prefix);
     out_.boolean(kSpacePrefixOnceKey, steps_.prefix_once);
     out_.boolean(kSpacePrefixSparedKey, steps_.prefix_spared);
-    out_.boolean("tokenizer.ggml.remove_extra_whitespaces", steps_.merges_spaces);
+    out_.boolean("tokenizer.ggml.remove_extra_whitespaces", false);
+    if (steps_.collapses_spaces) out_.boolean(kCollapseSpacesKey, true);
+    out_.boolean(kWordsApartKey, steps_.words_apart);
+    out_.boolean(kFuseUnknownKey, fuses_unknown_);
+    if (files_.tokenizer["decoder"].exists()) out_.boolean(kStripFirstSpaceKey, steps_.strips_first_space);
     if (steps_.charsmap.empty()) return {};
     std::vector<std::byte> charsmap;
     if (!decode_base64(steps_.charsmap, charsmap))
@@ -349,14 +377,14 @@ class Translator {
   TokenizerFiles files_;
   JsonValue model_;
   AssembledFile& out_;
-  bool unigram_ = false, add_bos_ = false, add_eos_ = false, ignores_merges_ = false;
+  bool unigram_ = false, add_bos_ = false, add_eos_ = false, ignores_merges_ = false, fuses_unknown_ = false;
   TextSteps steps_;
   Tokens tokens_;
   std::vector<float> scores_;
   std::vector<std::string> merges_;
   std::string unknown_text_;
   int64_t bos_ = -1, eos_ = -1, unknown_ = -1;
-  std::vector<int32_t> ends_, strips_before_, strips_behind_;
+  std::vector<int32_t> ends_, strips_before_, strips_behind_, raw_, normalized_;
 };
 
 }  // namespace

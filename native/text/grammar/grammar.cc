@@ -277,7 +277,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   if (automaton_->failed() || !schema_->expressions().fuel().spend(kStepsOfACut)) return schema_->expressions().run_dry(), std::vector<TokenId>{};
 
   std::vector<TokenId> tokens;
-  tokenizer.encode(text, {.continues = true}, tokens);
+  tokenizer.encode(text, {.continues = true, .verbatim = true}, tokens);
   std::string spelled;
   for (const TokenId token : tokens)
     if (static_cast<size_t>(token) < vocabulary_->trie().n_tokens()) spelled += vocabulary_->bytes(token);
@@ -296,7 +296,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
 // The number of leading `tokens` that `text` is cut into as well.
 size_t Grammar::tokens_alike(std::string_view text, const Tokenizer& tokenizer, std::span<const TokenId> tokens) const {
   std::vector<TokenId> others;
-  tokenizer.encode(text, {.continues = true}, others);
+  tokenizer.encode(text, {.continues = true, .verbatim = true}, others);
   const auto [differs, behind] = std::ranges::mismatch(tokens, others);
   return static_cast<size_t>(differs - tokens.begin());
 }

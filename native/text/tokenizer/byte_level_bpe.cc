@@ -57,7 +57,7 @@ Result<std::unique_ptr<Tokenizer>> ByteLevelBpe::load(const GgufFile& file) {
 ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTokenizerTraits& traits,
                            const GgufStrings& merges)
     : Tokenizer(std::move(owned),
-                {.add_bos = traits.adds_bos, .cleans_up_spaces = traits.cleans_up_spaces}),
+                {.add_bos = traits.adds_bos, .cleans_up_spaces = traits.cleans_up_spaces, .normal_form = normal_form_of_pretokenizer(traits.name)}),
       traits_(traits),
       merges_(merges.size()),
       words_(vocabulary().all_bytes(), static_cast<size_t>(vocabulary().size())),
@@ -133,7 +133,7 @@ struct ByteLevelBpe::WordEncoder {
   }
 };
 
-void ByteLevelBpe::encode_text(std::string_view text, bool, std::vector<TokenId>& out) const {
+void ByteLevelBpe::encode_prepared(std::string_view text, bool, std::vector<TokenId>& out) const {
   WordEncoder encoder{*this, out};
   pretokenize(traits_.splitter, text,
               [](void* context, std::string_view word) {

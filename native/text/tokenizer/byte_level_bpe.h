@@ -23,7 +23,7 @@ class ByteLevelBpe final : public Tokenizer {
 
   ByteLevelBpe(std::unique_ptr<const Vocabulary> vocabulary, const PreTokenizerTraits& traits,
                const GgufStrings& merges);
-  void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+  void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
   PreTokenizerTraits traits_;
   MergeTable merges_;

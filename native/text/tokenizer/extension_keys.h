@@ -22,5 +22,24 @@ inline constexpr std::string_view kEndTokensKey = "tokenizer.monolith.end_token_
 // Ids of special tokens that take the white space before them, or behind them, with them. Arrays of integers.
 inline constexpr std::string_view kStripBeforeKey = "tokenizer.monolith.strip_before_ids";
 inline constexpr std::string_view kStripBehindKey = "tokenizer.monolith.strip_behind_ids";
+// Unicode normalization of the text between special tokens: "NFC", "NFD", "NFKC" or "NFKD". Overrides the one that the
+// pre-tokenizer implies. String.
+inline constexpr std::string_view kNormalFormKey = "tokenizer.monolith.normal_form";
+// Ids of ordinary tokens that are also looked up in the text before it is normalized, as user-defined tokens are.
+// Array of integers.
+inline constexpr std::string_view kRawTokensKey = "tokenizer.monolith.raw_token_ids";
+// Ids of user-defined or ordinary tokens that are looked up in the normalized text only. Array of integers.
+inline constexpr std::string_view kNormalizedTokensKey = "tokenizer.monolith.normalized_token_ids";
+// Special tokens are found from left to right, the longest at each place; otherwise the longest in the text comes
+// first. Boolean.
+inline constexpr std::string_view kLeftmostTokensKey = "tokenizer.monolith.leftmost_tokens";
+// SentencePiece and Unigram: every space begins a word, and words merge on their own. Boolean.
+inline constexpr std::string_view kWordsApartKey = "tokenizer.monolith.words_apart";
+// Unigram: two and more spaces in a row are one. Boolean.
+inline constexpr std::string_view kCollapseSpacesKey = "tokenizer.monolith.collapse_spaces";
+// SentencePiece: several unknown characters in a row are one unknown token. Boolean.
+inline constexpr std::string_view kFuseUnknownKey = "tokenizer.monolith.fuse_unknown";
+// Whether decoding drops the first space of the text. Boolean; without it, if encoding puts one there.
+inline constexpr std::string_view kStripFirstSpaceKey = "tokenizer.monolith.strip_first_space";
 
 }  // namespace monolith

@@ -83,6 +83,9 @@ void split_stage(SplitStage stage, std::string_view text, Emit emit) {
     case SplitStage::kEvenSpaces: return isolate_matches(text, even_spaces, emit);
     case SplitStage::kEachMark: return isolate_each(text, is_mark<true>, emit);   // [\p{P}!-/:-@\[-`{-~]
     case SplitStage::kMarks: return isolate_runs<Before::kNothing>(text, is_mark<false>, emit);
+    case SplitStage::kPunctuation: return isolate_runs<Before::kNothing>(text, is_library_punctuation, emit);
+    case SplitStage::kEachByteNumber: return isolate_byte_numbers<false>(text, emit);
+    case SplitStage::kByteNumberRuns: return isolate_byte_numbers<true>(text, emit);
     case SplitStage::kMarksAndBackticks:
       return isolate_runs<Before::kNothing>(text, is_mark<true>, emit);
   }

@@ -9,12 +9,14 @@
 #include <optional>
 #include <string_view>
 
+#include "text/tokenizer/normalization.h"
+
 namespace monolith {
 
 // One regular expression. Its matches become pieces of their own, and so does what lies between two
 // of them. The expressions stand in split_words.h and split_parts.h beside the code.
 enum class SplitStage : uint8_t {
-  // Whole words.
+  // Whole words. Expressions up to kYoutu match every character of a text.
   kGpt2, kLlama3, kQwen2, kJais2, kNumberRunWords, kSeedCoder, kQwen35, kPhrases, kTekken, kGpt4o, kKimi, kYoutu,
   kDeepseek3, kBloom,
   // Parts.
@@ -22,6 +24,8 @@ enum class SplitStage : uint8_t {
   kSpacedPunctuation, kDeepseekLetters, kDeepseekMarks, kTrailingSpace, kDeepseekAsian, kAsian,
   kMarks, kMarksAndBackticks, kEachMark, kDigitGroups, kWholeNumberGroups, kYoutuScripts,
   kAfmoeDigits, kAfmoeScripts, kSentinels, kImageCodes, kEvenSpaces,
+  // Steps of tokenizer.json files that are no regular expressions.
+  kPunctuation, kEachByteNumber, kByteNumberRuns,
 };
 
 // Stages applied one after the other: each splits further what those before it have left.
@@ -60,9 +64,15 @@ struct PreTokenizerTraits {
 // Null if the name is unknown.
 const PreTokenizerTraits* find_pretokenizer(std::string_view name);
 
-// The stage that splits as the regular expression `pattern` of a tokenizer.json does with the
-// behaviour "Isolated"; nothing if it is none of those known.
+// How the published tokenizer.json of the models that use pre-tokenizer `name` normalizes text. llama.cpp leaves this
+// step out, and GGUF has no key for it.
+NormalForm normal_form_of_pretokenizer(std::string_view name);
+
+// The stage that splits as the regular expression `pattern` of a tokenizer.json does with the behaviour "Isolated";
+// nothing if it is none of those known. Escapes count as the characters that they stand for.
 std::optional<SplitStage> find_split_stage(std::string_view pattern);
+// Whether the stage's expression matches every character of any text.
+bool matches_everything(SplitStage stage);
 
 // Names of stages, for metadata. Empty view, or nothing, if there is no such stage.
 std::string_view split_stage_name(SplitStage stage);

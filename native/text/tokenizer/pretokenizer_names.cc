@@ -1,7 +1,9 @@
 // The names and regular expressions by which files ask for a way of splitting. Tables only.
 #include <algorithm>
 #include <iterator>
+#include <string>
 
+#include "base/utf8.h"
 #include "text/tokenizer/deepseek_letters.h"
 #include "text/tokenizer/pretokenizer.h"
 
@@ -108,12 +110,16 @@ constexpr PreTokenizerTraits kNames[] = {
     {"viking", {kBloom, kEachNumber}, false, false, false},
 };
 
+// Names whose models come with the step NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's vocabulary
+// (OLMo, MPT, ModernBERT), Cohere's, StableLM 2 and Hunyuan.
+constexpr std::string_view kComposed[] = {"qwen2", "qwen3", "qwen35", "deepseek-r1-qwen", "f2llmv2", "olmo", "mpt", "modern-bert", "command-r", "stablelm2", "hunyuan"};
+
 struct Pattern {
   SplitStage stage;
   std::string_view expression;
 };
 
-// As they are written in tokenizer.json files; the same language in other words is another line.
+// As tokenizer.json files write them, except for escapes; the same language in other words is another line.
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPELLED_CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 #define SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -161,6 +167,58 @@ constexpr Pattern kPatterns[] = {
     {kDeepseekAsian, "[一-龥ࠀ-一가-퟿]+"},
     {kAsian, "[一-龥぀-ゟ゠-ヿ]+"},
 };
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+// The code point that an escape of hexadecimal digits stands for: \xHH, \x{H...} or \uHHHH. `at` is behind the letter,
+// and is moved behind the escape. Nothing if it is none.
+std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, size_t& at) {
+  const bool braced = letter == 'x' && pattern.substr(at).starts_with('{');
+  size_t i = at + braced;
+  const size_t most = braced ? 8 : letter == 'x' ? 2 : 4;
+  uint32_t value = 0;
+  size_t digits = 0;
+  for (; digits < most && i < pattern.size() && hex_digit(pattern[i]) >= 0; ++i, ++digits)
+    value = value * 16 + static_cast<uint32_t>(hex_digit(pattern[i]));
+  if (digits == 0 || (!braced && digits < most) || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return std::nullopt;
+  if (braced && (i == pattern.size() || pattern[i++] != '}')) return std::nullopt;
+  at = i;
+  return value;
+}
+
+// The expression with the escapes that stand for a character replaced by that character. Escapes of characters that have
+// a meaning in expressions stay.
+std::string without_escapes(std::string_view pattern) {
+  constexpr std::string_view kLetters = "rntfve", kCharacters = "\r\n\t\f\v\x1b", kMeaning = "\\^$.|?*+()[]{}-&";
+  std::string out;
+  const auto put = [&](uint32_t character) {
+    if (character < 0x80 && kMeaning.find(static_cast<char>(character)) != std::string_view::npos) out += '\\';
+    append_utf8(character, out);
+  };
+  for (size_t i = 0; i < pattern.size();) {
+    const char c = pattern[i++];
+    if (c != '\\' || i == pattern.size()) {
+      out += c;
+      continue;
+    }
+    const char letter = pattern[i++];
+    const bool is_name = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
+    if (const size_t known = kLetters.find(letter); known != std::string_view::npos) {
+      out += kCharacters[known];
+    } else if (const auto code = letter == 'x' || letter == 'u' ? read_hex_escape(pattern, letter, i) : std::nullopt) {
+      put(*code);
+    } else if (is_name || static_cast<unsigned char>(letter) >= 0x80) {
+      (out += c) += letter;
+    } else {
+      put(static_cast<unsigned char>(letter));
+    }
+  }
+  return out;
+}
 #undef CONTRACTIONS
 #undef SPELLED_CONTRACTIONS
 #undef SPACES
@@ -211,6 +269,9 @@ constexpr StageName kStageNames[] = {
     {kSentinels, "sentinels"},
     {kImageCodes, "image-codes"},
     {kEvenSpaces, "even-spaces"},
+    {kPunctuation, "punctuation"},
+    {kEachByteNumber, "each-byte-number"},
+    {kByteNumberRuns, "byte-number-runs"},
 };
 
 }  // namespace
@@ -220,11 +281,18 @@ const PreTokenizerTraits* find_pretokenizer(std::string_view name) {
   return found != std::end(kNames) ? found : nullptr;
 }
 
+NormalForm normal_form_of_pretokenizer(std::string_view name) {
+  return std::ranges::find(kComposed, name) != std::end(kComposed) ? NormalForm::kNfc : NormalForm::kNone;
+}
+
 std::optional<SplitStage> find_split_stage(std::string_view pattern) {
-  const auto found = std::ranges::find(kPatterns, pattern, &Pattern::expression);
+  const std::string wanted = without_escapes(pattern);
+  const auto found = std::ranges::find(kPatterns, wanted, [](const Pattern& one) { return without_escapes(one.expression); });
   if (found == std::end(kPatterns)) return std::nullopt;
   return found->stage;
 }
+
+bool matches_everything(SplitStage stage) { return stage <= kYoutu; }
 
 std::string_view split_stage_name(SplitStage stage) {
   const auto found = std::ranges::find(kStageNames, stage, &StageName::stage);

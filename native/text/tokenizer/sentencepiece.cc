@@ -94,6 +94,8 @@ Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file)
     bool Options::*field;
   };
   constexpr Flag kFlags[] = {{"tokenizer.ggml.add_space_prefix", &Options::space_prefix},
+                             {kWordsApartKey, &Options::words_apart},
+                             {kFuseUnknownKey, &Options::fuses_unknown},
                              {kSpacePrefixOnceKey, &Options::once},
                              {kSpacePrefixSparedKey, &Options::spared}};
   for (const Flag& flag : kFlags) {
@@ -239,6 +241,7 @@ struct SentencePiece::Session {
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
+  bool after_unknown = false;   // the last token stands for an unknown character
 
   void encode(std::string_view word) {
     const int32_t whole = word.size() <= kMaxTokenBytes ? model.by_piece_.find(word) : kNoToken;
@@ -246,7 +249,10 @@ struct SentencePiece::Session {
     if (whole != kNoToken && whole < model.vocabulary().size()) {
       known = &model.whole_words_[static_cast<size_t>(whole)];
       const WholeWord answer = known->load(std::memory_order_relaxed);
-      if (answer == WholeWord::kYes) return out.push_back(whole);
+      if (answer == WholeWord::kYes) {
+        after_unknown = false;
+        return out.push_back(whole);
+      }
       if (answer == WholeWord::kNo) known = nullptr;
     }
     symbols.clear();
@@ -274,7 +280,10 @@ struct SentencePiece::Session {
   void put(Symbol symbol) {
     if (symbol >= model.vocabulary().size())
       return put_bytes(model.pieces_[static_cast<size_t>(symbol)]);
-    if (symbol >= 0) return out.push_back(symbol);
+    if (symbol >= 0) {
+      after_unknown = false;
+      return out.push_back(symbol);
+    }
     const uint32_t loose = static_cast<uint32_t>(~symbol);
     std::string character;   // at most four bytes: stays within the object
     if (loose >= kLooseBytes)
@@ -284,7 +293,8 @@ struct SentencePiece::Session {
     put_bytes(character);
   }
 
-  // Byte tokens, or the unknown token if any is missing, or nothing if that is missing too; with lacks_unknown those there are.
+  // Byte tokens. If any is missing: the unknown token, or nothing if there is none; with lacks_unknown the byte tokens
+  // that exist.
   void put_bytes(std::string_view character) {
     // What the text holds by SentencePiece's rules.
     if (character == " " && !model.options_.plain_spaces) character = kEscapedSpace;
@@ -295,25 +305,37 @@ struct SentencePiece::Session {
       if (id == kNoToken) {
         out.resize(before);
         const TokenId unknown = model.vocabulary().unknown();
-        if (unknown != kNoToken) out.push_back(unknown);
+        if (unknown != kNoToken && !(after_unknown && model.options_.fuses_unknown)) out.push_back(unknown);
+        after_unknown = true;
         return;
       }
       out.push_back(id);
     }
+    after_unknown = false;
   }
 };
 
-void SentencePiece::encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const {
+// The text proper has no spaces, only "▁"; here it is the other way round, which is the same.
+std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::string& scratch) const {
+  if (!prefix && text.find(kEscapedSpace) == std::string_view::npos) return text;
+  replace_escaped_spaces(text, false, scratch);
+  if (prefix) scratch.insert(scratch.begin(), ' ');
+  return scratch;
+}
+
+// A prefix that is spared where the text has a space comes from a pre-tokenizer, any other one from a normalizer.
+std::string_view SentencePiece::prepare(std::string_view text, bool opens, std::string& scratch) const {
+  if (options_.white_space != Options::WhiteSpace::kText || options_.spared) return text;
+  return spaced(text, opens && options_.space_prefix, scratch);
+}
+
+void SentencePiece::encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const {
   Session session{*this, out};
   if (options_.white_space != Options::WhiteSpace::kText) return encode_apart(session, text);
-  // The text proper has no spaces, only "▁"; here it is the other way round, which is the same.
   std::string rewritten;
-  const bool has_space = text.starts_with(' ') || text.starts_with(kEscapedSpace);
-  const bool prefix = opens && options_.space_prefix && !(options_.spared && has_space);
-  if (prefix || text.find(kEscapedSpace) != std::string_view::npos) {
-    replace_escaped_spaces(text, false, rewritten);
-    if (prefix) rewritten.insert(rewritten.begin(), ' ');
-    text = rewritten;
+  if (options_.spared) {
+    const bool has_space = text.starts_with(' ') || text.starts_with(kEscapedSpace);
+    text = spaced(text, opens && options_.space_prefix && !has_space, rewritten);
   }
   if (options_.lines_apart) encode_lines(session, text);
   else encode_words(session, text);
@@ -344,10 +366,11 @@ void SentencePiece::encode_apart(Session& session, std::string_view text) const 
 }
 
 void SentencePiece::encode_words(Session& session, std::string_view text) const {
-  if (!words_are_separate_) return session.encode(text);
+  if (!words_are_separate_ && !options_.words_apart) return session.encode(text);
   for (size_t begin = 0; begin < text.size();) {
-    const size_t word = std::min(text.find_first_not_of(' ', begin), text.size());
+    const size_t word = options_.words_apart ? begin + 1 : std::min(text.find_first_not_of(' ', begin), text.size());
     const size_t end = std::min(text.find(' ', word), text.size());
+    if (options_.words_apart) session.after_unknown = false;
     session.encode(text.substr(begin, end - begin));
     begin = end;
   }

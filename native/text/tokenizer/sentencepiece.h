@@ -39,6 +39,8 @@ class SentencePiece final : public Tokenizer {
     enum class WhiteSpace : uint8_t { kText, kApart, kDropped };   // kApart: it and words merge on their own; kDropped: words alone
     WhiteSpace white_space = WhiteSpace::kText;
     bool plain_spaces = false;   // "▁" is a character as any
+    bool words_apart = false;    // every space begins a word
+    bool fuses_unknown = false;  // unknown characters in a row are one token
   };
 
   SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options);
@@ -47,7 +49,9 @@ class SentencePiece final : public Tokenizer {
   void build_pieces();
   void build_merges(const std::vector<float>& scores);
   void read_merges(const GgufStrings& merges);
-  void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+  std::string_view prepare(std::string_view text, bool opens, std::string& scratch) const override;
+  void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+  std::string_view spaced(std::string_view text, bool prefix, std::string& scratch) const;
   void encode_lines(Session& session, std::string_view text) const;
   void encode_apart(Session& session, std::string_view text) const;
   void encode_words(Session& session, std::string_view text) const;

@@ -4,31 +4,27 @@
 
 namespace monolith {
 
-SpecialMatcher::SpecialMatcher(const Vocabulary& vocabulary, std::span<const TokenKind> kinds) {
-  std::vector<TokenId> ids;
-  for (TokenId id = 0; id < vocabulary.size(); ++id)
-    if (!vocabulary.spelling(id).empty() &&
-        std::find(kinds.begin(), kinds.end(), vocabulary.kind(id)) != kinds.end())
-      ids.push_back(id);
-  std::sort(ids.begin(), ids.end(), [&](TokenId a, TokenId b) {
-    return vocabulary.spelling(a) < vocabulary.spelling(b);
-  });
+SpecialMatcher::SpecialMatcher(std::vector<Entry> entries, Order order) : order_(order) {
+  std::erase_if(entries, [](const Entry& entry) { return entry.spelling.empty(); });
+  std::ranges::stable_sort(entries, {}, &Entry::spelling);
+  const auto repeated = std::ranges::unique(entries, {}, &Entry::spelling);
+  entries.erase(repeated.begin(), repeated.end());
 
   // Breadth first over ranges of the sorted spellings that share their first `depth` bytes.
   struct Range {
     size_t begin, end, depth;
   };
-  std::vector<Range> ranges = {{0, ids.size(), 0}};
+  std::vector<Range> ranges = {{0, entries.size(), 0}};
   nodes_.emplace_back();
   for (size_t node = 0; node < ranges.size(); ++node) {
     auto [begin, end, depth] = ranges[node];
-    if (begin < end && vocabulary.spelling(ids[begin]).size() == depth)
-      nodes_[node].id = ids[begin++];   // spellings are unique
+    if (begin < end && entries[begin].spelling.size() == depth)
+      nodes_[node].id = entries[begin++].id;   // spellings are unique
     nodes_[node].first_edge = static_cast<uint32_t>(edges_.size());
     while (begin < end) {
-      const char byte = vocabulary.spelling(ids[begin])[depth];
+      const char byte = entries[begin].spelling[depth];
       size_t next = begin + 1;
-      while (next < end && vocabulary.spelling(ids[next])[depth] == byte) ++next;
+      while (next < end && entries[next].spelling[depth] == byte) ++next;
       edges_.push_back({static_cast<unsigned char>(byte), static_cast<uint32_t>(nodes_.size())});
       ++nodes_[node].n_edges;
       nodes_.emplace_back();
@@ -68,6 +64,11 @@ void SpecialMatcher::find(std::string_view text, std::span<const size_t> guards,
     if (root_child_[static_cast<unsigned char>(text[i])] == 0) continue;
     const SpecialMatch match = longest_at(text, i, kMaxTokenBytes + 1);
     if (match.id == kNoToken) continue;
+    if (order_ == Order::kLeftmost) {
+      out.push_back(match);
+      i = match.end - 1;
+      continue;
+    }
     overlap |= !out.empty() && out.back().end > i;
     out.push_back(match);
   }

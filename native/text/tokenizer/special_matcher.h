@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,19 +16,27 @@ struct SpecialMatch {
   TokenId id;
 };
 
-// Chooses as llama.cpp does: longer spellings first wherever they stand, then from left to right,
-// no overlap. A trie walked from every byte that begins a special token: time linear in the text,
-// but for the length of the walks, which kMaxTokenBytes bounds.
+// A trie walked from every byte that begins a special token. Time is linear in the text, except for the length of the
+// walks, which kMaxTokenBytes bounds. Matches never overlap.
 class SpecialMatcher {
  public:
-  // Of the tokens of `vocabulary`, those whose kind `kinds` lists.
-  SpecialMatcher(const Vocabulary& vocabulary, std::span<const TokenKind> kinds);
+  // Which of overlapping matches is chosen.
+  enum class Order : uint8_t {
+    kLongest,    // longer spellings first wherever they stand, then from left to right: llama.cpp
+    kLeftmost,   // from left to right, the longest at each place: Hugging Face's tokenizers
+  };
+  struct Entry {
+    std::string spelling;   // empty ones never match; the first of equal ones counts
+    TokenId id;
+  };
+  SpecialMatcher(std::vector<Entry> entries, Order order);
 
   // Replaces `out` by the chosen matches, in the order of the text. A chosen spelling that has one
   // of `guards` (ascending positions) inside is left out, but keeps its place: nothing else matches
   // there.
   void find(std::string_view text, std::span<const size_t> guards,
             std::vector<SpecialMatch>& out) const;
+  bool empty() const { return edges_.empty(); }
 
  private:
   struct Node {
@@ -45,6 +54,7 @@ class SpecialMatcher {
   SpecialMatch longest_at(std::string_view text, size_t begin, size_t below) const;
   void choose(std::string_view text, std::vector<SpecialMatch>& candidates) const;
 
+  Order order_;
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;       // of one node: neighbours, ascending
   uint32_t root_child_[256] = {};

@@ -30,6 +30,35 @@ void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
   if (done < text.size()) emit(reader.between(done, text.size()));
 }
 
+// What the step "Punctuation" of a tokenizer.json takes for punctuation: ASCII's, and that of an old Unicode version.
+inline bool is_library_punctuation(const Char& c) {
+  static const CodePoints newer(
+      "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e\U00010ead\U00010f55-\U00010f59"
+      "\U00010f86-\U00010f89\U000113d4-\U000113d5\U000113d7-\U000113d8\U0001144b-\U0001144f\U0001145a-\U0001145b\U0001145d"
+      "\U00011660-\U0001166c\U000116b9\U0001183b\U00011944-\U00011946\U000119e2\U00011a3f-\U00011a46\U00011a9a-\U00011a9c"
+      "\U00011a9e-\U00011aa2\U00011b00-\U00011b09\U00011be1\U00011c41-\U00011c45\U00011c70-\U00011c71\U00011ef7-\U00011ef8"
+      "\U00011f43-\U00011f4f\U00011fff\U00012ff1-\U00012ff2\U00016d6d-\U00016d6f\U00016e97-\U00016e9a\U00016fe2\U0001e5ff"
+      "\U0001e95e-\U0001e95f");
+  if (c.code_point == 0x166D || c.code_point == 0x111C9) return true;
+  return is_mark<true>(c) && !(c.code_point > 0x7F && newer.has(c.code_point));
+}
+
+// \p{N} or \p{N}+ of text whose bytes stand for characters of GPT-2's alphabet: among these are six more numbers than
+// ASCII's digits, so that a character may be cut.
+template <bool kRuns, typename Emit>
+void isolate_byte_numbers(std::string_view text, Emit emit) {
+  const auto is_number = [&](size_t i) {
+    const unsigned char byte = static_cast<unsigned char>(text[i]);
+    return (byte >= '0' && byte <= '9') || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 || (byte >= 0xBC && byte <= 0xBE);
+  };
+  for (size_t begin = 0, end; begin < text.size(); begin = end) {
+    const bool number = is_number(begin);
+    end = begin + 1;
+    while (end < text.size() && is_number(end) == number && (kRuns || !number)) ++end;
+    emit(text.substr(begin, end - begin));
+  }
+}
+
 enum class Before { kNothing, kSpace, kWhiteSpace };
 
 // X+, ` ?X+` or `\s?X+`.

@@ -104,14 +104,14 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
   if (!has_pieces) return has_pieces.error();
   auto tokenizer = *has_pieces ? SentencePiece::load(file) : family->load(file);
   if (!tokenizer) return tokenizer.error();
-  if (Status status = (*tokenizer)->read_added_tokens(file); !status) return status.error();
+  for (const auto step : {&Tokenizer::read_added_tokens, &Tokenizer::read_normalization, &Tokenizer::build_matchers})
+    if (Status status = ((*tokenizer).get()->*step)(file); !status) return status.error();
   return std::unique_ptr<const Tokenizer>(std::move(tokenizer).value());
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits)
     : vocabulary_(std::move(vocabulary)),
-      special_(std::make_unique<SpecialMatcher>(*vocabulary_, kSpecialKinds)),
-      user_defined_(std::make_unique<SpecialMatcher>(*vocabulary_, kUserDefinedKinds)),
+      normal_form_(traits.normal_form),
       add_bos_(traits.add_bos),
       add_eos_(traits.add_eos),
       insists_on_bos_(traits.insists_on_bos),
@@ -149,6 +149,73 @@ Status Tokenizer::read_added_tokens(const GgufFile& file) {
   return {};
 }
 
+Status Tokenizer::read_normalization(const GgufFile& file) {
+  auto form = file.string(kNormalFormKey);
+  if (!form) return form.error();
+  if (*form) {
+    const auto known = normal_form_of_name(**form);
+    if (!known)
+      return Error{ErrorCode::kUnsupported, std::string(kNormalFormKey) + " is '" + std::string((*form)->substr(0, 64)) +
+                                                "' (known: NFC, NFD, NFKC, NFKD)"};
+    normal_form_ = *known;
+  }
+  auto strips = file.boolean(kStripFirstSpaceKey);
+  if (!strips) return strips.error();
+  strips_leading_space_ = strips->value_or(strips_leading_space_);
+  return {};
+}
+
+Status Tokenizer::build_matchers(const GgufFile& file) {
+  auto leftmost = file.boolean(kLeftmostTokensKey);
+  if (!leftmost) return leftmost.error();
+  const auto order = leftmost->value_or(false) ? SpecialMatcher::Order::kLeftmost : SpecialMatcher::Order::kLongest;
+  auto raw = vocabulary_->read_ids(file, kRawTokensKey), normalized = vocabulary_->read_ids(file, kNormalizedTokensKey);
+  for (const auto* ids : {&raw, &normalized})
+    if (!*ids) return ids->error();
+
+  std::vector<SpecialMatcher::Entry> in_normalized;
+  std::vector<bool> elsewhere(static_cast<size_t>(n_vocab()));
+  std::string composed, scratch;
+  for (const TokenId id : *normalized) {
+    elsewhere[static_cast<size_t>(id)] = true;
+    std::string_view spelling = vocabulary_->spelling(id);
+    if (normalize(spelling, normal_form_, composed)) spelling = composed;
+    in_normalized.push_back({std::string(prepare(spelling, true, scratch)), id});
+  }
+  if (!in_normalized.empty()) in_normalized_ = std::make_unique<SpecialMatcher>(std::move(in_normalized), order);
+
+  const auto matcher_of = [&](std::span<const TokenKind> kinds) {
+    std::vector<SpecialMatcher::Entry> entries;
+    const auto add = [&](TokenId id) { entries.push_back({std::string(vocabulary_->spelling(id)), id}); };
+    for (const TokenId id : *raw) add(id);
+    for (TokenId id = 0; id < n_vocab(); ++id)
+      if (!elsewhere[static_cast<size_t>(id)] && std::ranges::find(kinds, kind(id)) != kinds.end()) add(id);
+    return std::make_unique<const SpecialMatcher>(std::move(entries), order);
+  };
+  special_ = matcher_of(kSpecialKinds);
+  user_defined_ = matcher_of(kUserDefinedKinds);
+  return {};
+}
+
+std::string_view Tokenizer::prepare(std::string_view text, bool, std::string&) const { return text; }
+
+void Tokenizer::encode_stretch(std::string_view text, bool opens, bool verbatim, std::vector<TokenId>& out) const {
+  std::string composed, scratch;
+  if (!verbatim && normalize(text, normal_form_, composed)) text = composed;
+  text = prepare(text, opens, scratch);
+  size_t done = 0;
+  if (in_normalized_ != nullptr) {
+    std::vector<SpecialMatch> matches;
+    in_normalized_->find(text, {}, matches);
+    for (const SpecialMatch& match : matches) {
+      if (match.begin > done) encode_prepared(text.substr(done, match.begin - done), opens && (done == 0 || !opens_once_), out);
+      out.push_back(match.id);
+      done = match.end;
+    }
+  }
+  if (done < text.size()) encode_prepared(text.substr(done), opens && (done == 0 || !opens_once_), out);
+}
+
 void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
                        std::vector<TokenId>& out) const {
   if (options.add_special && add_bos_) out.push_back(bos());
@@ -166,11 +233,11 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options,
     if (std::ranges::binary_search(strips_behind_, match.id))
       match.end = CharReader(text).skip_class(match.end, CharClass::kSpace);
     if (match.begin < done) continue;   // within the white space that another has taken
-    if (match.begin > done) encode_text(text.substr(done, match.begin - done), opens(), out);
+    if (match.begin > done) encode_stretch(text.substr(done, match.begin - done), opens(), options.verbatim, out);
     out.push_back(match.id);
     done = match.end;
   }
-  if (done < text.size()) encode_text(text.substr(done), opens(), out);
+  if (done < text.size()) encode_stretch(text.substr(done), opens(), options.verbatim, out);
   if (options.add_special && add_eos_) out.push_back(eos());
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
+#include "text/tokenizer/normalization.h"
 #include "text/tokenizer/token.h"
 
 namespace monolith {
@@ -30,6 +31,8 @@ struct EncodeOptions {
   // 0 = none.
   char32_t guard = 0;
   bool continues = false;       // other text stands before it: SentencePiece puts no space in front
+  // Without Unicode normalization: the tokens spell exactly this text. For text that the model writes.
+  bool verbatim = false;
 };
 
 class Tokenizer {
@@ -72,20 +75,29 @@ class Tokenizer {
     bool insists_on_bos = false;             // it comes even then
     bool strips_leading_space = false;
     bool cleans_up_spaces = false;
-    bool opens_once = false;   // see encode_text
+    bool opens_once = false;   // see prepare
+    NormalForm normal_form = NormalForm::kNone;   // unless the file says otherwise
   };
   Tokenizer(std::unique_ptr<const Vocabulary> vocabulary, const Traits& traits);
   const Vocabulary& vocabulary() const { return *vocabulary_; }
 
-  // Appends the ids of a stretch of text without special tokens; called once per stretch. `opens`:
-  // nothing or a special token stands before it; with Traits::opens_once, nothing at all.
-  virtual void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const = 0;
+  // A stretch of text without special tokens is encoded in two steps, each called once per stretch. The first returns
+  // the text as the family's normalizer leaves it: `text` itself, or `scratch`. `opens`: nothing or a special token
+  // stands before it; with Traits::opens_once, nothing at all.
+  virtual std::string_view prepare(std::string_view text, bool opens, std::string& scratch) const;
+  // The second appends the ids of the prepared text, or of a part of it without tokens found in prepared text.
+  virtual void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const = 0;
 
  private:
   Status read_added_tokens(const GgufFile& file);
+  Status read_normalization(const GgufFile& file);
+  Status build_matchers(const GgufFile& file);
+  void encode_stretch(std::string_view text, bool opens, bool verbatim, std::vector<TokenId>& out) const;
 
   std::unique_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<const SpecialMatcher> special_, user_defined_;
+  std::unique_ptr<const SpecialMatcher> in_normalized_;   // null if there are no such tokens: most files
+  NormalForm normal_form_;
   std::vector<TokenId> strips_before_, strips_behind_;   // ascending; most files have none
   bool add_bos_, add_eos_, insists_on_bos_, strips_leading_space_, cleans_up_spaces_, opens_once_;
 };

@@ -70,6 +70,8 @@ Result<std::unique_ptr<Tokenizer>> Unigram::load(const GgufFile& file) {
   };
   constexpr Flag kFlags[] = {{"tokenizer.ggml.add_space_prefix", &Options::space_prefix},
                              {"tokenizer.ggml.remove_extra_whitespaces", &Options::merges_spaces},
+                             {kWordsApartKey, &Options::words_apart},
+                             {kCollapseSpacesKey, &Options::collapses_spaces},
                              {kSpacePrefixOnceKey, &Options::once},
                              {kSpacePrefixSparedKey, &Options::spared}};
   for (const Flag& flag : kFlags) {
@@ -199,6 +201,10 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
     charsmap_->normalize(text, mapped);
   else
     mapped.assign(text);
+  if (options_.collapses_spaces) {
+    const auto both = [](char a, char b) { return a == ' ' && b == ' '; };
+    mapped.erase(std::unique(mapped.begin(), mapped.end(), both), mapped.end());
+  }
   constexpr std::string_view kEscapedSpace = "\u2581";
   std::string out;
   out.reserve(mapped.size() + 1);
@@ -224,13 +230,13 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
   return out;
 }
 
-void Unigram::encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const {
+void Unigram::encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const {
   const std::string rewritten = normalized(text, opens);
   text = rewritten;
   Session session{*this, out};
-  if (!words_are_separate_) return session.encode(text);
+  if (!words_are_separate_ && !options_.words_apart) return session.encode(text);
   for (size_t begin = 0; begin < text.size();) {
-    const size_t word = std::min(text.find_first_not_of(' ', begin), text.size());
+    const size_t word = options_.words_apart ? begin + 1 : std::min(text.find_first_not_of(' ', begin), text.size());
     const size_t end = std::min(text.find(' ', word), text.size());
     session.encode(text.substr(begin, end - begin));
     begin = end;

@@ -60,14 +60,16 @@ class Unigram final : public Tokenizer {
     bool space_prefix = true;         // a space in front of text that opens
     bool spared = false;              // not where the text has one
     bool once = false;                // only at the very beginning
+    bool words_apart = false;         // every space begins a word
     bool merges_spaces = false;       // runs of spaces are one, at the edges none (remove_extra_whitespaces)
+    bool collapses_spaces = false;    // runs of spaces are one, at the edges as well
   };
 
   Unigram(std::unique_ptr<const Vocabulary> vocabulary, const Options& options,
           std::unique_ptr<const Charsmap> charsmap, const std::vector<float>& scores);
   static std::vector<PieceTrie::Entry> entries_of(const Vocabulary& vocabulary);
   std::string normalized(std::string_view text, bool opens) const;
-  void encode_text(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
+  void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
   Options options_;
   std::unique_ptr<const Charsmap> charsmap_;   // null if the file has none

@@ -20,9 +20,9 @@ enum class SpellingStyle {
   kUnigram,         // the same, with T5's order of special tokens where the file names none
 };
 
-// Longer tokens are refused: the longest in the field have 512 bytes (runs of spaces in code
-// models), and the bound keeps the search for special tokens linear in the text.
-inline constexpr size_t kMaxTokenBytes = 1024;
+// Longer tokens are refused: the longest published ones are spelled in 2048 bytes (a run of 1024 spaces), and the bound
+// keeps the search for special tokens linear in the text.
+inline constexpr size_t kMaxTokenBytes = 2048;
 
 class Vocabulary {
  public:

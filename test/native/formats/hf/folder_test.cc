@@ -441,6 +441,18 @@ TEST(tokenizers_that_cannot_be_are_named) {
                  "'pre_tokenizer.pretokenizers[0].behavior' is 'MergedWithNext'");
   expect_refused(tokenizer("\"add_prefix_space\":false", "\"add_prefix_space\":true"), "add_prefix_space' is true");
   expect_refused(tokenizer("\"normalizer\":null", "\"normalizer\":{\"type\":\"Lowercase\"}"), "'normalizer.type' is 'Lowercase'");
+  const auto normalizer = [&](const std::string& step) { return tokenizer("\"normalizer\":null", "\"normalizer\":" + step); };
+  expect_refused(normalizer(R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"StripAccents"}]})"),
+                 "'normalizer.normalizers[1].type' is 'StripAccents', which is not supported here");
+  expect_refused(normalizer(R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"NFD"}]})"), "'normalizer.normalizers[1].type' is 'NFD' after another step");
+  expect_refused(tokenizer(pre, R"({"type":"Whitespace"})"), "'pre_tokenizer.type' is 'Whitespace'");
+  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[)" + pre + R"(,{"type":"Punctuation"}]})"), "'pre_tokenizer.pretokenizers[1].type' is 'Punctuation'");
+  expect_refused(tokenizer(pre, R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{N}"},"behavior":"Removed","invert":true},)" + pre + "]}"),
+                 "'pre_tokenizer.pretokenizers[0].behavior' is 'Removed'");
+  expect_refused(tokenizer(pre, "null"), "'pre_tokenizer' leaves spaces as they are");
+  expect_refused(normalizer(R"(null,"decoder":{"type":"Sequence","decoders":[{"type":"ByteLevel"},{"type":"CTC"}]})"), "'decoder.decoders[1].type' is 'CTC'");
+  expect_refused(tokenizer("\"merges\"", "\"dropout\":0.1,\"merges\""), "'model.dropout' is not 0");
+  expect_refused(tokenizer("\"content\":\"<tool>\"", "\"single_word\":true,\"content\":\"<tool>\""), "'added_tokens[1].single_word' is true");
   expect_refused(tokenizer("\"b\":1", "\"b\":2"), "gives the id 2 to");
   expect_refused(tokenizer("\"b\":1", "\"b\":-1"), "'model.vocab' is -1");
   expect_refused(tokenizer("\"b\":1", "\"b\":1e15"), "'model.vocab' is 1e15");
@@ -450,6 +462,37 @@ TEST(tokenizers_that_cannot_be_are_named) {
                  "'post_processor.type' is 'BertProcessing'");
   expect_refused([](Parts& parts) { parts.generation = R"({"eos_token_id":99})"; },
                  "generation_config.json: 'eos_token_id' is beyond the vocabulary");
+}
+
+TEST(normalizers_of_folders_are_applied) {
+  Parts parts;
+  replace(parts.tokenizer, "\"normalizer\":null", R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
+  replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");   // normalized as well: aa
+  const auto file = open(parts);
+  REQUIRE(file != nullptr);
+  CHECK_EQ(**file->string(kNormalFormKey), std::string("NFKC"));
+  const auto tokenizer = Tokenizer::load(*file);
+  REQUIRE(tokenizer.ok());
+  std::vector<TokenId> ids;
+  (*tokenizer)->encode("\uFF41\uFF42 \u00AAa<s>b", {.parse_special = true}, ids);
+  CHECK(ids == (std::vector<TokenId>{2, 4, 3, 1}));
+}
+
+TEST(escapes_in_expressions_count_as_their_characters) {
+  // DeepSeek V3's file holds a carriage return and a line feed, others escapes; also in other spellings.
+  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {   // as in JSON
+    Parts parts;
+    const std::string n = newline;
+    replace(parts.tokenizer, "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}",
+            R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^)" + n +
+                R"(\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[)" + n + R"(]*|\\s*[)" + n +
+                R"(]+|\\s+(?!\\S)|\\s+"},"behavior":"Isolated"},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]})");
+    const auto file = open(parts);
+    REQUIRE(file != nullptr);
+    const auto stages = file->strings(kSplitStagesKey);
+    REQUIRE(stages.ok() && *stages && (*stages)->size() == 1);
+    CHECK_EQ(std::string(*(*stages)->begin()), std::string("deepseek-words"));
+  }
 }
 
 TEST(damaged_json_never_does_harm) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/vocabulary.h"
 
 namespace monolith::testing {
 
@@ -42,7 +43,7 @@ inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded =
     tokenizer.decode(ids);
   }
   for (TokenId id = 0; id < tokenizer.n_vocab(); ++id)
-    if (tokenizer.is_end_of_generation(id) && tokenizer.bytes(id).size() > 1024) return false;
+    if (tokenizer.is_end_of_generation(id) && tokenizer.bytes(id).size() > kMaxTokenBytes) return false;
   return true;
 }
 

@@ -57,7 +57,7 @@ TEST(missing_and_unequal_arrays_are_named) {
 
 TEST(bad_tokens_are_named) {
   expect_invalid([](VocabularyFile& f) { f.add("!"); }, "token 256 ('!') is spelled like token 33");
-  expect_invalid([](VocabularyFile& f) { f.add(std::string(kMaxTokenBytes + 1, 'x')); }, "has 1025 bytes");
+  expect_invalid([](VocabularyFile& f) { f.add(std::string(kMaxTokenBytes + 1, 'x')); }, "has 2049 bytes");
   for (const char* spelling : {"<0x-1>", "<0xG0>", "<0x1>", "", "<0x000>", "abcdef"})
     expect_invalid([&](VocabularyFile& f) { f.add("x" + std::string(spelling), TokenKind::kByte); },
                    "not spelled like <0x41>", VocabularyFile::sentencepiece());
