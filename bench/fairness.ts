@@ -1,7 +1,8 @@
-// What one organization can do to another's answers: its time to the first token and the gaps between its tokens, idle and beside
-// each of the attacks (lib/attacks.ts), on a server of the defaults but for limits of requests and tokens, which would end an
-// attack after a minute's worth. The bar: p99 within 2 times of idle plus one step: as long as engine.step_ms lets prompts make one,
-// or as long as steps took on average beside the attack, whose answers are computed in the same ones.
+// What one organization can do to another: its time to the first token, the gaps between its tokens, and how long GET /v1/models
+// takes, idle and during each of the attacks (lib/attacks.ts). The server has the defaults, but no limits of requests and
+// tokens, which would end an attack after a minute's worth. The bars: p99 of the first two is at most twice the idle p99 plus
+// one step. A step counts as long as engine.step_ms lets prompts make one, or as long as steps took on average during the
+// attack, since those answers are computed in the same steps. During bursts, no GET /v1/models takes 50 ms or more.
 //
 //   npm run bench -- fairness
 //   npm run bench -- fairness --attacks bodies,images --seconds 30
@@ -35,10 +36,13 @@ const TOKENS = 24;          // of each answer that is measured
 const BEGINNING_MS = 2_000;   // of an attack, not counted: places fill
 const END_MS = 120_000;      // most that its requests may take to end
 const CLOCK_MS = 1;         // two gaps that both are nothing are alike
+const MODELS_MS = 50;       // most that GET /v1/models may take during bursts
+/** What a burst meets instead: limits that refuse most of it. */
+const BURST_FLAGS = ['--limits-concurrency', 'off', '--engine-queue-max', '5000'];
 
 interface Tail { p50: number; p99: number; max: number; count: number }
-interface Phase { firstToken: Tail; gap: Tail }
-interface Result { attack: AttackName; stepMs: number; idle: Phase; beside: Phase; answers: AttackCounts; firstTokenHolds: boolean; gapHolds: boolean }
+interface Phase { firstToken: Tail; gap: Tail; models: Tail }
+interface Result { attack: AttackName; stepMs: number; idle: Phase; beside: Phase; answers: AttackCounts; firstTokenHolds: boolean; gapHolds: boolean; modelsHolds: boolean }
 
 export async function fairnessBenchCommand(args: string[]): Promise<void> {
   const text = { type: 'string' } as const;
@@ -57,10 +61,10 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
   const model = values.model ?? 'hal-1.0';
   const load = loadavg()[0]!;
   const results: Result[] = [];
-  process.stdout.write(`p99, ms    first token: idle    beside   bar      gap: idle    beside   bar      (load of the machine before: ${load.toFixed(1)})\n`);
+  process.stdout.write(`p99, ms    first token: idle    beside   bar      gap: idle    beside   bar      models, longest: idle    beside      (load of the machine before: ${load.toFixed(1)})\n`);
   for (const attack of attacks) {
     // A server for each: what one attack leaves behind is nobody else's.
-    const server = await FairServer.start(stepMs, positionals);
+    const server = await FairServer.start(stepMs, attack === 'bursts' ? [...BURST_FLAGS, ...positionals] : positionals);
     try {
       const other = new Other(server.port, await keyOfAnother(server.data), model);
       await other.measure(2);   // warm
@@ -73,18 +77,21 @@ export async function fairnessBenchCommand(args: string[]): Promise<void> {
       const step = Math.max(stepMs, (performance.now() - began) / (await server.steps() - steps));
       const answers = await attacker.stop();
       const bar = (tail: Tail): number => 2 * Math.max(tail.p99, CLOCK_MS) + step;
-      const result = { attack, stepMs: step, idle, beside, answers, firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken), gapHolds: beside.gap.p99 <= bar(idle.gap) };
+      const result = {
+        attack, stepMs: step, idle, beside, answers, firstTokenHolds: beside.firstToken.p99 <= bar(idle.firstToken), gapHolds: beside.gap.p99 <= bar(idle.gap),
+        modelsHolds: attack !== 'bursts' || beside.models.max < MODELS_MS,
+      };
       results.push(result);
       const cells = (part: 'firstToken' | 'gap', holds: boolean): string =>
         `${idle[part].p99.toFixed(1).padStart(9)}${beside[part].p99.toFixed(1).padStart(10)}${bar(idle[part]).toFixed(0).padStart(6)} ${holds ? '   ' : 'no '}`;
-      process.stdout.write(`${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}  ${JSON.stringify(answers)}, ${beside.firstToken.count} answers beside\n`);
+      process.stdout.write(`${attack.padEnd(20)}${cells('firstToken', result.firstTokenHolds)}${cells('gap', result.gapHolds).padStart(24)}${idle.models.max.toFixed(1).padStart(16)}${beside.models.max.toFixed(1).padStart(10)} ${result.modelsHolds ? '  ' : 'no'}  ${JSON.stringify(answers)}, ${beside.firstToken.count} answers beside\n`);
       other.end();
     } finally {
       await server.stop();
     }
   }
   if (values.json !== undefined) writeFileSync(values.json, `${JSON.stringify({ bench: 'fairness', commit: commit(), at: new Date().toISOString(), machine: machine(), load, model, clients, seconds, stepMs, results }, null, 2)}\n`);
-  if (results.some(({ firstTokenHolds, gapHolds }) => !firstTokenHolds || !gapHolds)) process.exitCode = 1;
+  if (results.some(({ firstTokenHolds, gapHolds, modelsHolds }) => !firstTokenHolds || !gapHolds || !modelsHolds)) process.exitCode = 1;
 }
 
 function positive(value: string, flag: string): number {
@@ -123,9 +130,10 @@ class FairServer {
   }
 }
 
-/** The organization that asks one small thing after another. */
+/** The other organization: one small request after another, and GET /v1/models at the same time. */
 class Other {
   readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #listAgent = new Agent({ keepAlive: true, maxSockets: 1 });
   #asked = 0;
 
   constructor(private readonly port: number, private readonly key: string, private readonly model: string) {}
@@ -133,12 +141,29 @@ class Other {
   async measure(seconds: number): Promise<Phase> {
     const first: number[] = [];
     const gaps: number[] = [];
-    for (const end = performance.now() + seconds * 1_000; performance.now() < end; await pause(10)) first.push(await this.#ask(gaps));
-    return { firstToken: tailOf(first), gap: tailOf(gaps) };
+    const models: number[] = [];
+    const end = performance.now() + seconds * 1_000;
+    const listing = (async () => {
+      for (; performance.now() < end; await pause(5)) models.push(await this.#list());
+    })();
+    for (; performance.now() < end; await pause(10)) first.push(await this.#ask(gaps));
+    await listing;
+    return { firstToken: tailOf(first), gap: tailOf(gaps), models: tailOf(models) };
   }
 
   end(): void {
     this.#agent.destroy();
+    this.#listAgent.destroy();
+  }
+
+  /** Milliseconds that GET /v1/models takes. */
+  #list(): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const began = performance.now();
+      request({ host: '127.0.0.1', port: this.port, agent: this.#listAgent, path: '/v1/models', headers: { authorization: `Bearer ${this.key}` } }, (response) => {
+        response.resume().on('end', () => { resolve(performance.now() - began); }).on('error', reject);
+      }).on('error', reject).end();
+    });
   }
 
   /** Milliseconds to the first text; what passed between each two further tokens is put into `gaps`. Not each makes text: chunks tell ids. */

@@ -361,7 +361,7 @@ async function open({ config, telemetry, bus: threads, shared, primary }: Servic
       if (entry !== null) requests.add(entry);
     },
     routes,
-    sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.http.max_body_bytes })],
+    sockets: [responsesSocket({ ...responsesDeps, maxAgeS: config.ws.max_age_s, maxMessageBytes: config.ws.max_message_bytes })],
   });
   live.begin(() => http.inFlight);
   undo.add(() => {

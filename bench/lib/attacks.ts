@@ -20,6 +20,7 @@ export const ATTACKS = {
   logprobs: 'completions of long prompts that tell twenty log-probabilities of each token, twice',
   reads: 'a stored input of 20 MB, read again and again',
   chains: 'short requests that continue a stored conversation of 20 MB',
+  bursts: '1,000 short streams that begin within a second, and again once they have ended',
 } as const;
 export type AttackName = keyof typeof ATTACKS;
 
@@ -142,6 +143,8 @@ function dropped(attack: Attack): Promise<void> {
   });
 }
 
+/** Streams of all clients together. */
+const BURST = 1_000;
 const MANY_MESSAGES = '['.concat(Array.from({ length: 100_000 }, () => '{"role":"user","content":"x"}').join(','), ']');   // made once: it is the server that should be busy
 
 const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
@@ -153,6 +156,7 @@ const ROUNDS: Record<AttackName, (attack: Attack) => Promise<void>> = {
   images: async (attack) => void await post(attack, chat(attack.model, [{ type: 'text', text: fresh(4) }, { type: 'image_url', image_url: { url: await picture() } }], 4)),
   logprobs: async (attack) => void await post(attack, scored(attack.model), '/v1/completions'),
   reads: async (attack) => void await post(attack, null, `/v1/responses/${await large(attack)}/input_items`),
+  bursts: async (attack) => void await Promise.all(Array.from({ length: Math.ceil(BURST / attack.clients) }, () => post(attack, chat(attack.model, fresh(8), 4)))),
   chains: async (attack) => void await post(attack, Buffer.from(JSON.stringify({ model: attack.model, truncation: 'auto', previous_response_id: await large(attack), max_output_tokens: 16, store: false, input: 'Hi' })), '/v1/responses'),
 };
 

@@ -133,7 +133,8 @@ export const settings = {
 
   ws: {
     max_age_s: setting(kind.integer(1, 86_400), 3_600, 'Seconds after which a WebSocket connection takes no further turn.'),
-    max_connections: setting(kind.integer(1, 1_000_000), 100, 'WebSocket connections an organization may have open.'),
+    max_connections: setting(kind.integer(1, 1_000_000), 64, 'Maximum number of open WebSocket connections per organization; above it 429. Times ws.max_message_bytes they must fit into half of http.max_reading_bytes; above it 503.'),
+    max_message_bytes: setting(kind.bytes(1024, 1024 ** 3), 4_194_304, 'Largest WebSocket message, in bytes; above it the connection is closed with 1009.'),
   },
 
   state: {

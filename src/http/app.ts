@@ -32,6 +32,7 @@ import { ParseTurns, SMALL_BYTES, type Turn } from './parse-turns.js';
 import { ReadingBudget } from './reading-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
+import { StartQueue } from './start-queue.js';
 import { loadUws } from './uws.js';
 import type { Uws } from './uws.js';
 import { UwsExchange } from './uws-exchange.js';
@@ -78,6 +79,7 @@ export class HttpServer {
   private readonly sockets: UwsSockets;
   private readonly reading: ReadingBudget;
   private readonly turns = new ParseTurns();
+  private readonly starts = new StartQueue();
   private readonly loopTime: LoopTime;
   private live = 0;               // requests that are not answered completely
   private answeredOnes = 0;
@@ -114,6 +116,7 @@ export class HttpServer {
       connect: options.connect,
       loopTime: this.loopTime,
       answers: this.exchangeHost.answers,
+      starts: this.starts,
       trace: (request) => telemetry.trace(request),
       draining: () => this.refusing,
       turnEnded: (record) => {
@@ -329,7 +332,8 @@ export class HttpServer {
   /** Reads the body, if there may be one, and serves. */
   private enter(route: Route, exchange: UwsExchange, source: BodySource): void {
     if (!hasBody(route) || (route.bodyOptional === true && hasNoBody((name) => exchange.header(name)))) {
-      this.serve(route, exchange);
+      if (route.public === true) this.serve(route, exchange);
+      else this.starts.add(exchange.organizationId, () => { if (!exchange.aborted) this.serve(route, exchange); });
       return;
     }
     const before = route.before?.(exchange);
@@ -347,7 +351,7 @@ export class HttpServer {
     const refused = state.oversized ? null : account.refusal(Number(header('content-length')));
     const reading = this.reading.open(organizationId);
     const limits = { maxBytes: limit, timeoutMs: this.options.bodyTimeoutMs ?? BODY_TIMEOUT_MS, chunkSilenceMs: this.options.chunkSilenceMs };
-    const forget = readJsonBody(source, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, this.turns, organizationId, account, () => exchange.aborted, (body, bytes) => {
+    const forget = readJsonBody(source, limits, { ...state, refused, chunked: exchange.hasHeader('transfer-encoding') }, reading, { turns: this.turns, starts: this.starts }, organizationId, account, () => exchange.aborted, (body, bytes) => {
       exchange.body = body;
       exchange.bodyBytes = bytes;
       const ahead = bytes < SMALL_BYTES ? null : route.ahead?.(body) ?? null;

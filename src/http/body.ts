@@ -8,9 +8,10 @@ import type { BodySource } from './held-body.js';
 import { ApiError, apiError } from '../errors.js';
 import { checkJsonExtent, jsonObject, jsonText } from './json.js';
 import type { LoopAccount } from './loop-account.js';
-import type { ParseTurns, Turn } from './parse-turns.js';
+import { SMALL_BYTES, type ParseTurns, type Turn } from './parse-turns.js';
 import { tooMuchToRead } from './reading-budget.js';
 import type { Reading } from './reading-budget.js';
+import type { StartQueue } from './start-queue.js';
 
 // A client that is told 413 or 503 while it still sends may see a reset instead of the answer. What it sends is
 // therefore swallowed for a while before the connection closes.
@@ -69,13 +70,16 @@ export function tooLarge(maxBytes: number): ApiError {
   return apiError('request_too_large', `The request body is larger than ${maxBytes} bytes.`);
 }
 
+/** Where a body waits before it is parsed: a small one in `starts`, a large one in `turns`. */
+export interface BodyQueues { turns: ParseTurns; starts: StartQueue }
+
 /**
  * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; what `done`
  * takes of the thread is the account's too, and it must not throw, nor what it leaves for later slices. `unread` tells that the client may still be sending. Must be called within the route callback of the server library, or with a HeldBody;
  * `onAborted` must be registered already, and call what this returns: it lets go of everything.
  */
 export function readJsonBody(
-  res: BodySource, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, turns: ParseTurns,
+  res: BodySource, { maxBytes, timeoutMs, chunkSilenceMs = CHUNK_SILENCE_MS }: BodyLimits, state: BodyState, reading: Reading, { turns, starts }: BodyQueues,
   organizationId: string, account: LoopAccount, gone: () => boolean, done: (body: object, bytes: number) => Turn | undefined, failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
@@ -198,7 +202,7 @@ export function readJsonBody(
 
   /** In steps: of a large body others are let in between them. `whole` makes one piece of it. */
   function parse(whole: () => Uint8Array, length: number): void {
-    turns.take(organizationId, length, step(() => {
+    const read = (): void => turns.take(organizationId, length, step(() => {
       const bytes = account.run(length, () => {
         const all = whole();
         checkJsonExtent(all);
@@ -206,6 +210,8 @@ export function readJsonBody(
       });
       return decoding(bytes, length);
     }));
+    if (length < SMALL_BYTES) starts.add(organizationId, read);
+    else read();
   }
 
   function decoding(bytes: Uint8Array, length: number): Turn {

@@ -8,6 +8,11 @@ import type { ApiError } from '../errors.js';
 /** Organizations before those that hold nothing are forgotten. */
 const MANY = 1_024;
 
+/** Bytes that one organization may hold: half of all, and always enough for one body of `maxBodyBytes` and what it decompresses to. */
+export function organizationShare(maxBytes: number, maxBodyBytes: number): number {
+  return Math.max(Math.floor(maxBytes / 2), 2 * maxBodyBytes);
+}
+
 export class ReadingBudget {
   readonly #most: number;
   readonly #share: number;
@@ -17,7 +22,7 @@ export class ReadingBudget {
 
   /** A body of `maxBodyBytes` and what it decompresses to fit in whatever `maxBytes` says. */
   constructor(maxBytes: number, maxBodyBytes: number) {
-    this.#share = Math.max(Math.floor(maxBytes / 2), 2 * maxBodyBytes);
+    this.#share = organizationShare(maxBytes, maxBodyBytes);
     this.#most = Math.max(maxBytes, this.#share);
   }
 

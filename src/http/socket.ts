@@ -19,7 +19,7 @@ export interface SocketRoute {
 
 /** Called by the server. What they throw is logged and closes the connection (1011), nothing else. */
 export interface SocketListener {
-  /** One whole message. `bytes` are valid during the call only; at most http.max_body_bytes. */
+  /** One whole message. `bytes` are valid during the call only; at most ws.max_message_bytes. */
   message(bytes: Uint8Array, binary: boolean): void;
   /** The server shuts down: what has not begun is to be refused, what runs may go on for a while. Once. */
   drain(): void;

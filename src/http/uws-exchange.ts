@@ -59,6 +59,9 @@ function goneThrough(slices: Generator): boolean {
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
+/** Characters of a method that are kept: no registered one is longer (UPDATEREDIRECTREF). It appears in errors and in the log. */
+const MAX_METHOD = 17;
+
 const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
 /** An address as some proxies write it, with the client's port, which is another one each time. */
@@ -99,7 +102,8 @@ export class UwsExchange implements Exchange {
   private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null = null;   // a large answer, not all of it taken yet
 
   constructor(private readonly res: HttpResponse, req: HttpRequest, private readonly host: ExchangeHost) {
-    this.method = req.getMethod().toUpperCase();
+    const method = req.getMethod().toUpperCase();
+    this.method = method.length > MAX_METHOD ? `${method.slice(0, MAX_METHOD)}…` : method;
     this.path = req.getUrl();
     this.query = new URLSearchParams(req.getQuery());
     let lengthsDiffer = false;

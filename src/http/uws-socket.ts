@@ -19,6 +19,7 @@ import { LoopAccount, LoopClock } from './loop-account.js';
 import type { LoopTime } from '../admission/loop-time.js';
 import { CLOSE } from './socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
+import type { StartQueue } from './start-queue.js';
 
 /** What the library keeps with a connection. It copies the fields of this object, so ours is one of them. */
 export interface SocketData { socket: UwsSocket }
@@ -33,6 +34,8 @@ export interface SocketHost {
   maxMessageBytes: number;
   loopTime: LoopTime;
   answers: AnswerBudget;
+  /** A message may begin a turn, which costs as much as a request. */
+  starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;
   turnBegun(turn: SocketTurn): void;
@@ -103,8 +106,14 @@ export class UwsSocket implements ServerSocket {
   received(bytes: Uint8Array, binary: boolean): void {
     this.unanswered = 0;
     if (!this.open) return;
-    if (bytes.length > this.host.maxMessageBytes) this.close(CLOSE.tooBig, `A message may have at most ${this.host.maxMessageBytes} bytes.`);
-    else this.guard(() => this.listener?.message(bytes, binary));
+    if (bytes.length > this.host.maxMessageBytes) {
+      this.close(CLOSE.tooBig, `A message may have at most ${this.host.maxMessageBytes} bytes.`);
+      return;
+    }
+    let message = bytes;
+    this.host.starts.add(this.identity.organizationId, () => {
+      if (this.open) this.guard(() => this.listener?.message(message, binary));
+    }, () => { message = bytes.slice(); });      // the memory is the library's
   }
 
   ponged(): void {

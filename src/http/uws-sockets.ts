@@ -4,11 +4,13 @@
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
 import type { LoopTime } from '../admission/loop-time.js';
 import type { Config } from '../config/settings.js';
-import { apiError } from '../errors.js';
+import { ApiError, apiError } from '../errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { AnswerBudget } from './answer-budget.js';
+import { organizationShare } from './reading-budget.js';
 import type { SocketRoute, SocketTurn } from './socket.js';
+import type { StartQueue } from './start-queue.js';
 import { UwsSocket } from './uws-socket.js';
 import type { Handshake, SocketData, SocketHost } from './uws-socket.js';
 
@@ -20,6 +22,7 @@ export interface SocketsOptions {
   connect?: Connect | undefined;
   loopTime: LoopTime;
   answers: AnswerBudget;
+  starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;
   turnEnded(record: RequestRecord): void;
@@ -49,11 +52,11 @@ export class UwsSockets {
   /** `upgrade` gets every request that asks for a WebSocket on the path; others go on to the app's routes. */
   register(app: TemplatedApp, route: SocketRoute, upgrade: (res: HttpResponse, req: HttpRequest, context: us_socket_context_t, admit: Admit) => void): void {
     const { config } = this.options;
-    const limit = config.http.max_body_bytes;
+    const limit = config.ws.max_message_bytes;
     const host: SocketHost = {
       path: route.path, bufferBytes: config.http.stream_buffer_bytes, maxMessageBytes: limit,
       pingMs: this.options.pingMs ?? PING_MS,
-      loopTime: this.options.loopTime, answers: this.options.answers,
+      loopTime: this.options.loopTime, answers: this.options.answers, starts: this.options.starts,
       trace: (request) => this.options.trace(request),
       draining: () => this.options.draining(),
       turnBegun: (turn) => this.turns.add(turn),
@@ -91,10 +94,26 @@ export class UwsSockets {
   }
 
   private admit(host: SocketHost, handshake: Handshake): UwsSocket {
-    const leave = this.connect(handshake.identity.organizationId, this.options.config.ws.max_connections);
+    const leave = this.enter(handshake.identity.organizationId);
     const socket = new UwsSocket(handshake, host);
     this.open.set(socket, leave);
     return socket;
+  }
+
+  /**
+   * The library collects a message in memory of its own and reports it only once it is complete. The sum is therefore bounded by
+   * the number of connections: each may hold one message of the largest size.
+   */
+  private enter(organizationId: string): () => void {
+    const { http, ws } = this.options.config;
+    const fit = Math.floor(organizationShare(http.max_reading_bytes, http.max_body_bytes) / ws.max_message_bytes);
+    if (ws.max_connections <= fit) return this.connect(organizationId, ws.max_connections);
+    try {
+      return this.connect(organizationId, fit);
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.code !== 'concurrency_limit_exceeded') throw error;
+      throw apiError('capacity_exhausted', `The incomplete messages of more than ${fit} WebSocket connections may need more memory than an organization may use (half of http.max_reading_bytes; ws.max_message_bytes each).`, null, { retryAfterMs: 1000 });
+    }
   }
 
   private leave(socket: UwsSocket): void {

@@ -51,6 +51,15 @@ t.test('HTTP rules', async (t) => {
     t.equal((await server.post('/v1/things/1', {})).headers.get('allow'), 'GET, HEAD, OPTIONS');
   });
 
+  t.test('a long method is shortened in the error and in the log', async (t) => {
+    const answer = await server.raw(`${'X'.repeat(8_000)} /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`, 500);
+    t.match(answer, /"code":"method_not_allowed"/);
+    t.match(answer, / does not support X{17}[^X]/);
+    t.ok(answer.length < 1_000, `${answer.length} bytes`);
+    const log = server.logs.find((line) => line.includes('XXXXX')) ?? '';
+    t.ok(log.length > 0 && log.length < 1_000, `${log.length} characters logged`);
+  });
+
   t.test('HEAD: the headers of GET without the body; elsewhere an empty 404', async (t) => {
     const got = await server.fetch('/v1/things/1');
     const length = (await got.text()).length;

@@ -104,9 +104,28 @@ t.test('handshakes', async (t) => {
   });
 });
 
+t.test('connections are refused whose messages might not fit into the organization\'s half of http.max_reading_bytes', async (t) => {
+  const script = new Scripted();
+  const settings = { http: { max_reading_bytes: 1_048_576, max_body_bytes: 65_536 }, ws: { max_message_bytes: 262_144, max_connections: 64 } };
+  const server = await startRoutes(echoRoutes, settings, { sockets: [script.route] });
+  t.teardown(() => server.close());
+  const authorization = `Bearer ${server.key}`;
+  const two = [await connect(server), await connect(server)];
+  const third = await refusal(server, { authorization });
+  t.match(third, { status: 503, body: { error: { code: 'capacity_exhausted', message: /more than 2 WebSocket connections/ } } });
+  t.equal(third.headers['retry-after'], '1');
+  two[0]!.socket.close();
+  await two[0]!.closed;
+  const again = await connect(server);
+  again.socket.send('x'.repeat(262_145));
+  t.same(await again.closed, [CLOSE.tooBig, 'A message may have at most 262144 bytes.']);
+  two[1]!.socket.close();
+  await two[1]!.closed;
+});
+
 t.test('messages', async (t) => {
   const script = new Scripted();
-  const server = await startRoutes(echoRoutes, { http: { max_body_bytes: 4096 } }, { sockets: [script.route] });
+  const server = await startRoutes(echoRoutes, { ws: { max_message_bytes: 4096 } }, { sockets: [script.route] });
   t.teardown(() => server.close());
 
   t.test('arrive whole, in order, told by kind', async (t) => {

@@ -1,11 +1,11 @@
-// What a file's bytes are, and whether they really are a picture: the format by its first bytes, the size by
-// its header, its soundness by decoding it once: here, or where its pixels are wanted. libvips does that on its own threads; two pictures at once,
-// the organizations in turns.
+// Checks and decodes image files: the format by the first bytes, the size by the header, and whether the file is sound by decoding
+// it once, here or where the pixels are used. Decoding runs on libuv's threads, at most two images concurrently (decoders.ts).
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../errors.js';
-import { shareOf } from '../../shared/thread-count.js';
-import { FairSlots, type Claimant } from '../fair-slots.js';
+import type { Claimant } from '../fair-slots.js';
 import type { LoadedImage } from '../types.js';
+import { Decoders } from './decoders.js';
+import { firstFrame } from './first-frame.js';
 
 export type ImageFormat = LoadedImage['format'];
 
@@ -20,10 +20,7 @@ export function formatOf(bytes: Uint8Array): ImageFormat | null {
   return null;
 }
 
-/** Files of one organization that wait, in bytes. */
-const MAX_WAITING = shareOf(256 * 1024 * 1024);
-/** A decoded picture of the largest size takes 200 MB. */
-const decoding = new FairSlots(shareOf(2), 'images', MAX_WAITING);
+const decoders = new Decoders();
 
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
@@ -55,30 +52,39 @@ export async function decodeImage(bytes: Uint8Array, { path, claimant, known, sp
   const format = formatOf(bytes);
   if (format === null) throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
-  return decoding.run(claimant, bytes.length, async () => {
-    // Animations: the first frame alone.
-    const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
-    // As it is to be looked at: a camera held upright says so beside the pixels.
-    const { autoOrient: { width, height } } = await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: false }).metadata());
-    if (known === 'sound') return { bytes, format, width, height };
-    spend(width, height);
-    if (known === 'decoded later') return { bytes, format, width, height };
-    claimant.signal?.throwIfAborted();
-    // Shrunk to nothing on the way, so that no second copy of the whole comes about.
-    await sound(path, async () => sharp(bytes, { ...options, limitInputPixels: width * height }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
-    return { bytes, format, width, height };
+  // Animations: the first frame alone.
+  const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
+  const { width, height, cost } = await decoders.inspect(claimant, bytes.length, async () => {
+    const { bytes: frame, scans } = await firstFrame(bytes, format, path);
+    // The size as displayed: the file may say that it is to be rotated.
+    const { autoOrient: size } = await sound(path, async () => sharp(frame, { ...options, limitInputPixels: false }).metadata());
+    return { ...size, cost: { bytes: frame.length, pixels: size.width * size.height, scans } };
   });
+  if (known === 'sound') return { bytes, format, width, height };
+  spend(width, height);
+  if (known === 'decoded later') return { bytes, format, width, height };
+  await decoders.decode(claimant, cost, async () => {
+    const { bytes: frame } = await firstFrame(bytes, format, path);
+    // Shrunk while it is decoded, so that there is no second copy of the whole image.
+    await sound(path, async () => sharp(frame, { ...options, limitInputPixels: width * height }).resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false }).raw().toBuffer());
+  });
+  return { bytes, format, width, height };
 }
 
 /**
- * The pixels of a loaded image, 8 bits each of red, green and blue: the first frame, turned as it is to be looked at, alpha left
- * out (the colour under it counts), grey three times; colour profiles are not applied. `use` has them to itself until it is done:
- * two pictures at once, the organizations in turns. Throws as decodeImage().
+ * The pixels of a loaded image, 8 bits each of red, green and blue: the first frame, rotated as it is to be displayed, alpha left
+ * out (the colour under it counts), grey three times; colour profiles are not applied. `use` holds the decoder until it resolves.
+ * Throws as decodeImage().
  */
-export async function decodeRgb<T>({ bytes, width, height }: LoadedImage, { path, claimant }: Pick<DecodeOptions, 'path' | 'claimant'>, use: (pixels: Uint8Array) => Promise<T>): Promise<T> {
+export async function decodeRgb<T>({ bytes, format, width, height }: LoadedImage, { path, claimant }: Pick<DecodeOptions, 'path' | 'claimant'>, use: (pixels: Uint8Array) => Promise<T>): Promise<T> {
   const sharp = await loadSharp();
-  return decoding.run(claimant, bytes.length, async () => {
-    const { data, info } = await sound(path, async () => sharp(bytes, { failOn: 'error', pages: 1, limitInputPixels: width * height, ignoreIcc: true })
+  const cost = await decoders.inspect(claimant, bytes.length, async () => {
+    const { bytes: frame, scans } = await firstFrame(bytes, format, path);
+    return { bytes: frame.length, pixels: width * height, scans };
+  });
+  return decoders.decode(claimant, cost, async () => {
+    const { bytes: frame } = await firstFrame(bytes, format, path);
+    const { data, info } = await sound(path, async () => sharp(frame, { failOn: 'error', pages: 1, limitInputPixels: width * height, ignoreIcc: true })
       .autoOrient().removeAlpha().toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true }));
     if (info.width !== width || info.height !== height || info.channels !== 3) throw new Error(`${path}: decoded to ${info.width} x ${info.height} x ${info.channels}`);
     claimant.signal?.throwIfAborted();

@@ -20,6 +20,8 @@ const FETCHES_OF_ONE = 0.75;
 const MAX_WAITING_FETCHES = shareOf(1_000);
 /** All images of a request together, in times the largest single one. */
 const TOTAL_BYTES_FACTOR = 5, TOTAL_PIXELS_FACTOR = 8;
+/** Pixels of one side, as many as JPEG and GIF can have. Longer rows, which only a PNG has, take the decoder 20 bytes of memory for each pixel. */
+const MAX_SIDE = 65_535;
 
 /** `world` is for tests. */
 export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
@@ -111,6 +113,7 @@ class Loading {
     const { max_pixels: maxPixels } = this.settings;
     const pixels = width * height;
     if (pixels > maxPixels) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`, path);
+    if (Math.max(width, height) > MAX_SIDE) throw apiError('image_too_large', `${path}: the image has ${width} x ${height} pixels; a side may have at most ${MAX_SIDE}.`, path);
     this.#pixels += pixels;
     const most = maxPixels * TOTAL_PIXELS_FACTOR;
     if (this.#pixels > most) throw apiError('image_too_large', `${path}: the images of the request have more than ${most} pixels together.`, path);

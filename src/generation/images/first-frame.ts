@@ -1,0 +1,186 @@
+// Cuts an image file down to the blocks that its first frame needs, before a decoder sees it. Decoders spend time and
+// memory on blocks that change no pixel: 1 MB of compressed PNG comments takes 4 GB, 15 MB of empty JPEG segments 2 GB, and the
+// frame headers of a 5 MB animated WebP half a minute. A JPEG's cost grows with its scans, so these are counted and limited.
+//
+// The walkers only follow lengths. A file that is damaged in a way that stops them goes to the decoder from there on as it is:
+// the decoder stops at the same place.
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { apiError } from '../../errors.js';
+import type { LoadedImage } from '../types.js';
+
+/** Maximum number of scans in a JPEG. Encoders write about 10; each costs one pass over all pixels. */
+export const MAX_JPEG_SCANS = 100;
+
+export interface FirstFrame {
+  /** What the decoder needs; the file itself if there is nothing to leave out. */
+  readonly bytes: Uint8Array;
+  /** Passes over the pixels that decoding takes. */
+  readonly scans: number;
+}
+
+/** A step of a walk ends at each yield. */
+type Walk = Generator<undefined, FirstFrame>;
+
+/** Milliseconds a walk may hold the event loop. */
+const SLICE_MS = 2;
+/** Blocks that are walked between two looks at the clock. */
+const STEP_BLOCKS = 4_096;
+
+/** Throws ApiError invalid_image. Does not hold the event loop, whatever the file contains. */
+export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
+  // Only a Buffer searches and reads numbers natively.
+  const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
+  for (let began = performance.now(), step = walk.next(); ; step = walk.next()) {
+    if (step.done === true) return step.value.bytes.length === bytes.length ? { ...step.value, bytes } : step.value;
+    if (performance.now() - began < SLICE_MS) continue;
+    await nextTurn();
+    began = performance.now();
+  }
+}
+
+const WALKS: Readonly<Record<LoadedImage['format'], (bytes: Buffer, path: string) => Walk>> = { jpeg: walkJpeg, png: walkPng, gif: walkGif, webp: walkWebp };
+
+/** Four characters as a number. */
+function nameOf(text: string): number {
+  return Buffer.from(text, 'latin1').readUInt32BE();
+}
+
+const MARKER = 0xff, STUFFED = 0x00, TEM = 0x01, RST0 = 0xd0, SOI = 0xd8, EOI = 0xd9, SOS = 0xda, APP0 = 0xe0, APP15 = 0xef, COM = 0xfe;
+/** Beginnings of the application segments that matter: the colour space (JFIF, Adobe) and the orientation (Exif). The first of each counts. */
+const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
+/** Bytes looked at one by one before a native search, whose call costs about as much. */
+const NEAR = 64;
+
+/** Counts the scans. libjpeg looks for markers in the same way and stops at the same EOI. */
+function* walkJpeg(bytes: Buffer, path: string): Walk {
+  const kept = new Kept(bytes);
+  const seen = new Set<number>();
+  let scans = 0;
+  for (let at = 0, blocks = 1; ; blocks++) {
+    const near = Math.min(at + NEAR, bytes.length);
+    while (at < near && bytes[at] !== MARKER) at++;
+    if (at === near) at = bytes.indexOf(MARKER, at);
+    const code = at < 0 ? undefined : bytes[at + 1];
+    if (code === undefined || code === EOI) break;
+    if (code === MARKER) for (const end = at + STEP_BLOCKS; at < end && bytes[at + 1] === MARKER;) at++;   // any number may precede a code
+    else if (code === STUFFED || code === TEM || (code >= RST0 && code <= SOI)) at += 2;
+    else {
+      if (code === SOS && ++scans > MAX_JPEG_SCANS) throw apiError('invalid_image', `${path}: the JPEG has more than ${MAX_JPEG_SCANS} scans.`, path);
+      if (at + 4 > bytes.length) break;
+      const end = at + 2 + bytes.readUInt16BE(at + 2);
+      if (code === COM || (code >= APP0 && code <= APP15)) {
+        const name = at + 8 <= bytes.length ? bytes.readUInt32BE(at + 4) : 0;
+        if (!JPEG_SEGMENTS.has(name) || seen.has(name)) kept.leaveOut(at, end);
+        else seen.add(name);
+      }
+      at = end;
+    }
+    if (blocks % STEP_BLOCKS === 0) yield;
+  }
+  return { bytes: kept.end(), scans };
+}
+
+const PNG_SIGNATURE_BYTES = 8;
+/** Chunks that decide how the pixels look, and whether they may come more than once. All others are left out. */
+const PNG_CHUNKS: ReadonlyMap<number, boolean> = new Map([
+  ...['IHDR', 'PLTE', 'IDAT', 'IEND'].map((name) => [nameOf(name), true] as const),   // critical: the decoder refuses a second one where that is wrong
+  ...['tRNS', 'gAMA', 'cHRM', 'sRGB', 'iCCP', 'cICP', 'sBIT', 'eXIf'].map((name) => [nameOf(name), false] as const),
+]);
+const IEND = nameOf('IEND');
+
+function* walkPng(bytes: Buffer): Walk {
+  const kept = new Kept(bytes);
+  const seen = new Set<number>();
+  let at = PNG_SIGNATURE_BYTES;
+  for (let blocks = 1; at + 12 <= bytes.length; blocks++) {
+    const end = at + 12 + bytes.readUInt32BE(at);
+    const name = bytes.readUInt32BE(at + 4);
+    const repeats = PNG_CHUNKS.get(name);
+    if (repeats === undefined || (!repeats && seen.has(name))) kept.leaveOut(at, end);
+    else if (!repeats) seen.add(name);
+    at = end;
+    if (name === IEND) break;
+    if (blocks % STEP_BLOCKS === 0) yield;
+  }
+  return { bytes: kept.end(), scans: 1 };
+}
+
+const GIF_HEADER_BYTES = 13;
+const EXTENSION = 0x21, IMAGE = 0x2c, TRAILER = 0x3b;
+
+/** Ends the file after its first image. */
+function* walkGif(bytes: Buffer, path: string): Walk {
+  const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
+  let at = GIF_HEADER_BYTES + tableBytes(bytes[10] ?? 0);
+  for (let blocks = 1; ;) {
+    const kind = bytes[at];
+    if (kind === IMAGE) at += 11 + tableBytes(bytes[at + 9] ?? 0);
+    else if (kind === EXTENSION) at += 2;
+    else if (kind === TRAILER || at >= bytes.length) return { bytes, scans: 1 };   // no image: the decoder refuses it
+    else throw apiError('invalid_image', `${path}: the image is damaged or incomplete.`, path);
+    for (let size = bytes[at]; size !== 0; size = bytes[at]) {
+      if (size === undefined) return { bytes, scans: 1 };
+      at += 1 + size;
+      if (blocks++ % STEP_BLOCKS === 0) yield;
+    }
+    at++;
+    if (kind !== IMAGE) continue;
+    if (bytes[at] === TRAILER || at >= bytes.length) return { bytes: bytes.subarray(0, at + 1), scans: 1 };
+    return { bytes: Buffer.concat([bytes.subarray(0, at), Buffer.from([TRAILER])]), scans: 1 };
+  }
+}
+
+const RIFF_HEADER_BYTES = 12;
+/** Chunks of an extended file that decide how its first frame looks; each counts once. */
+const WEBP_CHUNKS: ReadonlySet<number> = new Set(['VP8X', 'ICCP', 'ANIM', 'ANMF', 'ALPH', 'VP8 ', 'VP8L', 'EXIF'].map(nameOf));
+const VP8X = nameOf('VP8X');
+
+/** Leaves out all frames but the first. */
+function* walkWebp(bytes: Buffer): Walk {
+  if (bytes.length < RIFF_HEADER_BYTES + 8 || bytes.readUInt32BE(RIFF_HEADER_BYTES) !== VP8X) return { bytes, scans: 1 };   // a decoder reads the first chunk only
+  const kept = new Kept(bytes);
+  const seen = new Set<number>();
+  let at = RIFF_HEADER_BYTES;
+  for (let blocks = 1; at + 8 <= bytes.length; blocks++) {
+    const size = bytes.readUInt32LE(at + 4);
+    const end = at + 8 + size + (size & 1);
+    const name = bytes.readUInt32BE(at);
+    if (!WEBP_CHUNKS.has(name) || seen.has(name)) kept.leaveOut(at, end);
+    else seen.add(name);
+    at = end;
+    if (blocks % STEP_BLOCKS === 0) yield;
+  }
+  const frame = kept.end();
+  // A file that is cut off still says so: only what was left out is taken from its length.
+  if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.leftOut), 4);
+  return { bytes: frame, scans: 1 };
+}
+
+/** A file without some of its blocks: one copy, made with the first block that is left out. */
+class Kept {
+  /** Bytes left out that the file really has. */
+  leftOut = 0;
+  #copy: Buffer | null = null;
+  #length = 0;                   // of the copy
+  #from = 0;                     // in the file: what follows is still to be copied
+
+  constructor(private readonly file: Buffer) {}
+
+  /** In ascending order. */
+  leaveOut(from: number, to: number): void {
+    this.#copy ??= Buffer.allocUnsafe(this.file.length);
+    this.#add(this.#copy, from);
+    this.#from = Math.min(to, this.file.length);
+    this.leftOut += this.#from - from;
+  }
+
+  end(): Buffer {
+    if (this.#copy === null) return this.file;
+    this.#add(this.#copy, this.file.length);
+    return this.#copy.subarray(0, this.#length);
+  }
+
+  #add(copy: Buffer, to: number): void {
+    if (to > this.#from) this.#length += this.file.copy(copy, this.#length, this.#from, to);
+  }
+}
