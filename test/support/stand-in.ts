@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-export interface Heard { readonly path: string; readonly headers: IncomingMessage['headers']; readonly body: Record<string, unknown> }
+export interface Heard { readonly path: string; readonly headers: IncomingMessage['headers']; readonly body: Record<string, unknown>; readonly text: string }
 export type Say = (response: ServerResponse, heard: Heard) => void | Promise<void>;
 
 export interface StandIn {
@@ -36,7 +36,8 @@ export async function startStandIn(say: Say): Promise<StandIn> {
         response.writeHead(fact === undefined ? 404 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(fact ?? {}));
         return;
       }
-      const one: Heard = { path: request.url ?? '', headers: request.headers, body: JSON.parse(Buffer.concat(parts).toString() || '{}') as Record<string, unknown> };
+      const text = Buffer.concat(parts).toString() || '{}';
+      const one: Heard = { path: request.url ?? '', headers: request.headers, body: JSON.parse(text) as Record<string, unknown>, text };
       heard.push(one);
       response.on('close', () => { if (!response.writableEnded) left++; });
       void Promise.resolve(standIn.say(response, one)).catch(() => response.destroy());

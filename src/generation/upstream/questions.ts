@@ -4,6 +4,7 @@
 //
 //   context   GET /v1/models (vLLM, SGLang, Monolith, routers), GET /props (llama-server)
 //   count     POST /tokenize (vLLM, Monolith), /apply-template and /tokenize (llama-server), /messages/count_tokens, /responses/input_tokens
+import { stringifyExact } from '../../shared/exact-json.js';
 import type { GenerationRequest } from '../types.js';
 import { given, listIn, numberIn, objectIn, textIn, type Body, type Json } from './apis/api.js';
 import type { Server } from './server.js';
@@ -73,7 +74,7 @@ async function ask(server: Server, method: 'GET' | 'POST', path: string, body?: 
   try {
     const answer = await server.pool.request({
       path, method, headers: { accept: 'application/json', ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...server.headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }), signal: AbortSignal.timeout(WAIT_MS),
+      ...(body === undefined ? {} : { body: stringifyExact(body) }), signal: AbortSignal.timeout(WAIT_MS),
     });
     const parts: Buffer[] = [];
     let bytes = 0;

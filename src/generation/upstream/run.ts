@@ -8,6 +8,7 @@ import type { Asker, BufferReservation, Provider, RunningGeneration } from '../p
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { AnswerEvents, type AnswerFacts } from './answer-events.js';
 import type { Roster } from '../../shared/roster.js';
+import { stringifyExact } from '../../shared/exact-json.js';
 import type { Body, UpstreamApi } from './apis/api.js';
 import { Attempt } from './attempt.js';
 import { faultOfEvent, noneAvailable, tookTooLong, UpstreamFault } from './fault.js';
@@ -189,7 +190,7 @@ export class UpstreamRun implements RunningGeneration {
       const answer = this.#answer = new AnswerEvents(asked.facts, this.#queueMs, (event) => { if (!this.#over) this.onEvent(event); }, () => this.#token(), () => this.#told(), (bytes) => this.#reserve(bytes));
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
       this.#attempt = new Attempt({
-        path: server.path + api.path, headers: { ...asked.asker.traceHeaders, ...server.headers }, body: JSON.stringify({ model: server.settings.model ?? world.model, ...body }),
+        path: server.path + api.path, headers: { ...asked.asker.traceHeaders, ...server.headers }, body: stringifyExact({ model: server.settings.model ?? world.model, ...body }),
         maxEventBytes: world.settings.max_event_bytes, maxAnswerBytes: world.settings.max_answer_bytes,
         maxTextBytes: asked.facts.n * asked.facts.maxTextBytes, logprobs: asked.facts.logprobs, reserve: (bytes) => this.#reserve(bytes), free: (bytes) => this.#memory?.free(bytes), secrets: server.secrets, promptParam: request.promptParam,
       }, reader, resolve);

@@ -135,3 +135,23 @@ t.test('stop strings of a server that knows none', async (t) => {
   const refused = await gateway.post('/v1/chat/completions', { model: 'r', messages: [{ role: 'user', content: 'Hi' }], stop: 'x' });
   t.match(await refused.json(), { error: { code: 'unsupported_parameter', param: 'stop' } });
 });
+
+t.test('numbers beyond 2^53 keep their digits on the way to a server and back', async (t) => {
+  const listed = '175928847299117063', past = '-9223372036854775808', answered = '1234567890123456789';
+  const raw = (body: object): string => JSON.stringify(body).replace(/"#(-?\d+)"/g, '$1');
+  const request = (model: string): string => raw({
+    model, max_tokens: 50, tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: { user: { enum: [`#${listed}`] } } } } }],
+    messages: [{ role: 'user', content: 'x' }, { role: 'assistant', tool_calls: [{ id: 'c1', type: 'function', function: { name: 'f', arguments: `{"user":${past}}` } }] }, { role: 'tool', tool_call_id: 'c1', content: 'y' }],
+  });
+  const says: Record<string, object> = {
+    m: { type: 'message', role: 'assistant', stop_reason: 'tool_use', usage: { input_tokens: 1, output_tokens: 1 }, content: [{ type: 'tool_use', id: 't', name: 'f', input: { user: `#${answered}` } }] },
+    r: { id: 'r', status: 'completed', output: [{ type: 'function_call', id: 'f', call_id: 'c', name: 'f', arguments: `{"user":${answered}}` }], usage: {} },
+  };
+  for (const [model, say] of Object.entries(says)) {
+    standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(raw(say));
+    const text = await (await gateway.post('/v1/chat/completions', {}, { body: request(model) })).text();
+    const sent = standIn.heard.at(-1)!.text;
+    for (const digits of [listed, past]) t.ok(sent.includes(digits), `${model}: ${digits} is sent`);
+    t.ok(text.includes(answered), `${model}: ${text.slice(0, 300)}`);
+  }
+});

@@ -1,4 +1,5 @@
 // What a wire format of servers elsewhere has to do: write a request, read an answer. Types, and what readers share.
+import { parseExact, stringifyExact } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
 import type { GenerationRequest, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -49,7 +50,7 @@ export const numberIn = (value: unknown): number | undefined => (typeof value ==
 export const placeIn = (value: unknown): number => (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0);
 
 /** The arguments of a call as JSON text. Some servers send an object instead, or null where there are none. */
-export const argumentsIn = (value: unknown): string => (value instanceof RawJson ? value.text : typeof value === 'object' && value !== null ? JSON.stringify(value) : textIn(value));
+export const argumentsIn = (value: unknown): string => (value instanceof RawJson ? value.text : typeof value === 'object' && value !== null ? stringifyExact(value) : textIn(value));
 
 /** The entries of a list of log-probabilities; a long list in batches. */
 export const batchesIn = (value: unknown): Iterable<readonly unknown[]> => (value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : []);
@@ -59,7 +60,7 @@ export function parsed(data: unknown): Json {
   let value = data;
   if (typeof data === 'string') {
     try {
-      value = JSON.parse(data);
+      value = parseExact(data);
     } catch {
       throw notUnderstood('with what is not JSON');
     }

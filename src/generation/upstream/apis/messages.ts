@@ -1,4 +1,5 @@
 // Servers of the messages form: requests to them and their answers, streamed or whole. Event-loop thread only.
+import { parseExact } from '../../../shared/exact-json.js';
 import { apiError } from '../../../errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -103,7 +104,7 @@ const idOf = (id: string): string => id.replace(/[^A-Za-z0-9_-]/g, '_');
 
 function inputOf(text: string): object {
   try {
-    return objectIn(JSON.parse(text));
+    return objectIn(parseExact(text));
   } catch {
     return {};
   }
