@@ -38,7 +38,7 @@ export class Server {
     this.secrets = secretsIn([...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)]);
     const connect = buildConnector({ timeout: limits.connect_ms });
     this.pool = new Pool(origin, { connect: (options, done) => connect(options, (...result) => {
-      if (result[1] !== null) gate(result[1]);
+      if (result[0] === null) gate(result[1]);
       done(...result);
     }), headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
   }
