@@ -1,9 +1,7 @@
 // One request to one upstream server: sent, its response read while it arrives, given up. Nothing is followed elsewhere. What is held of
 // a response: the beginning of an event, or what is kept of a large event or a JSON body (json-reader.ts), or a bounded part of
-// an error. What arrives faster than it may be read (slices.ts) waits, and is reserved like what is kept. Event-loop thread only.
-//
-//   onData ─► read now, or wait ─► events, JSON ─► reader ─► answer
-//                      └─ in slices ─┘   log-probabilities of a large one: in slices, too
+// an error. Log-probabilities of a large one are emitted in slices (slices.ts); what arrives meanwhile waits, and is reserved like what
+// is kept. Event-loop thread only.
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
@@ -11,7 +9,7 @@ import { EventLines, type StreamEvent } from './event-lines.js';
 import { brokeOff, cannotConnect, faultOfStatus, MAX_ERROR_BYTES, notUnderstood, tooMuch, UpstreamFault } from './fault.js';
 import { GrowingBytes } from './growing-bytes.js';
 import { JsonReader } from './json-reader.js';
-import { inSlices, mayReadNow, measured } from './slices.js';
+import { inSlices, measured } from './slices.js';
 
 export interface AttemptOptions {
   readonly path: string;
@@ -112,7 +110,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     try {
       if (this.#mode === 'error') this.#errorBody(chunk);
       else if (this.#bytes > this.#maxBytes()) throw tooMuch('The upstream returned a larger response than is allowed for this request.');
-      else if (this.#isBusy || (chunk.length > SMALL_CHUNK && !mayReadNow())) this.#wait(chunk);
+      else if (this.#isBusy) this.#wait(chunk);
       else if (chunk.length > SMALL_CHUNK) measured(() => this.#take(chunk));
       else this.#take(chunk);
     } catch (error) {

@@ -1,12 +1,13 @@
 // One server that a model runs on: its connections, how much it has to do, and whether it is to be asked (a circuit breaker
 // that goes by real requests). One per server and answering thread; what is counted is all threads' together. Event-loop
 // thread only.
-import { Pool } from 'undici';
+import { buildConnector, Pool } from 'undici';
 import type { Config } from '../../config/settings.js';
 import type { UpstreamServer } from '../../config/upstream.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import type { UpstreamApi } from './apis/api.js';
 import { APIS } from './apis/all.js';
+import { gate } from './gated-socket.js';
 import { secretsIn } from './secrets.js';
 import { sharedNow, type SharedRow } from './shared-counts.js';
 
@@ -35,7 +36,11 @@ export class Server {
     this.#meter = meter({ model, server: host });
     this.headers = { ...(settings.key === null ? {} : this.api.headers(settings.key)), ...settings.headers };
     this.secrets = secretsIn([...(settings.key === null ? [] : [settings.key]), ...Object.values(settings.headers)]);
-    this.pool = new Pool(origin, { connect: { timeout: limits.connect_ms }, headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
+    const connect = buildConnector({ timeout: limits.connect_ms });
+    this.pool = new Pool(origin, { connect: (options, done) => connect(options, (...result) => {
+      if (result[0] === null) gate(result[1]);
+      done(...result);
+    }), headersTimeout: 0, bodyTimeout: 0, pipelining: 1, keepAliveTimeout: 4_000 });
   }
 
   /** Under way, of all threads; and of this one. */

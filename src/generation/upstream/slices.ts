@@ -1,5 +1,5 @@
-// Reading the upstream responses of this thread takes a few milliseconds between two turns of the event loop, whatever arrives: what
-// is left waits, so that other requests do not. Event-loop thread only.
+// Reading the upstream responses of this thread takes a few milliseconds between two turns of the event loop, and so does emitting
+// large ones: what is left waits, so that other requests do not. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
 /** Work between two turns of the event loop. */
@@ -11,9 +11,9 @@ export type Step = () => boolean;
 const waiting: Step[] = [];
 let spentMs = 0;                 // since the last turn of the loop, outside run()
 
-/** Whether something that has arrived may be read now, before what waits. */
+/** Whether there is time left to read what arrives. */
 export function mayReadNow(): boolean {
-  return waiting.length === 0 && spentMs < SLICE_MS;
+  return spentMs < SLICE_MS;
 }
 
 /** Does work that is done now, and counts its time. */
