@@ -26,7 +26,8 @@ const MAX_KEY_LENGTH = 512;
 const REFUSALS = { api_key_revoked: 'The API key has been revoked.', api_key_expired: 'The API key is past its expiry date.' } as const;
 
 // Only keys that exist are remembered: whoever tries keys out fills nothing.
-interface Entry { readonly holder: KeyHolder; readonly readAt: number }
+/** `lasts`: valid, and no end is set, so that no clock decides. */
+interface Entry { readonly holder: KeyHolder; readonly readAt: number; readonly lasts: boolean }
 interface Lookup { readonly found: Promise<KeyHolder | undefined>; readonly beganAt: number }
 
 /** How far notifications of changes can be relied on, for a store that sends them. */
@@ -63,6 +64,8 @@ export class KeyCache {
   readonly #looking = new Map<string, Lookup>();
   readonly #lookups: KeyLookups;
   #lastUsed = new Map<string, number>();
+  /** Clock that ends keys minus monotonic clock, as of the last lookup: for the times of last use, which need not be exact. */
+  #offset = 0;
   #changes = 0;
 
   constructor(private readonly store: Pick<KeyStore, 'find' | 'noteLastUsed'>, { now = Date.now, elapsed = () => performance.now(), trust = null, unknown = null }: KeyCacheOptions = {}) {
@@ -78,7 +81,11 @@ export class KeyCache {
     const digest = keyDigest(secret);
     const elapsed = this.#elapsed();
     const entry = this.#entries.get(digest);
-    if (entry !== undefined && this.#holds(entry, elapsed)) return this.#use(entry.holder);
+    if (entry !== undefined && this.#holds(entry, elapsed)) {
+      if (!entry.lasts) return this.#use(entry.holder);
+      this.#lastUsed.set(entry.holder.keyId, Math.round(elapsed + this.#offset));
+      return entry.holder.identity;
+    }
     return this.#look(digest, entry, from?.remoteAddress ?? null);
   }
 
@@ -136,7 +143,8 @@ export class KeyCache {
     this.#isKnown(digest);
     if (changes === this.#changes) {               // else it may be as it was before the change
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
-      this.#entries.set(digest, { holder, readAt });
+      this.#entries.set(digest, { holder, readAt, lasts: !holder.suspended && keyRefusal(holder, Number.MAX_VALUE) === null });
+      this.#offset = this.#now() - this.#elapsed();
     }
     return this.#use(holder);
   }

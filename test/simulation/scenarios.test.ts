@@ -90,7 +90,7 @@ t.test('the disk fills while lost responses are ended: each is counted once', as
   await scenario.pass(2_000);
   let looked = 0;
   const end = (isRunning?: () => boolean): Promise<Error | null> => scenario.as(0, () => {
-    return new Promise((resolve) => { resolve(null); void scenario.thread(0).failUnfinished(isRunning).catch((error: unknown) => scenario.errors.push(String(error))); });
+    return new Promise((resolve) => { resolve(null); void scenario.thread(0).failUnfinished(isRunning).catch((error: unknown) => scenario.errors.push(`${String(error)}: ${String((error as Error).cause)}`)); });
   });
   await end(() => {
     if (++looked === 3) void scenario.full(5_000);
