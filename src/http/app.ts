@@ -7,7 +7,7 @@
 // uws-sockets.ts's.
 //
 // uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
-// uws.ts, and closes connections whose client is silent for 10 seconds where it should send, see
+// uws.ts, and closes connections whose client is silent where it should send, see
 // docs/http-limits.md; neither reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';

@@ -16,7 +16,7 @@ t.setTimeout(300_000);     // for a busy machine
 const weather = { type: 'function', name: 'get_weather', parameters: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] } };
 
 t.test('WebSocket mode', async (t) => {
-  const server = await startScripted({ env: { MONOLITH_WS_MAX_CONNECTIONS: '20', MONOLITH_LIMITS_CONCURRENCY: '4', MONOLITH_HTTP_MAX_BODY_BYTES: '200000' } });
+  const server = await startScripted({ env: { MONOLITH_WS_MAX_CONNECTIONS: '20', MONOLITH_LIMITS_CONCURRENCY: '4', MONOLITH_WS_MAX_MESSAGE_BYTES: '200000' } });
   t.teardown(() => server.stop());
   const api = async (path: string, init: RequestInit = {}): Promise<{ status: number; body: { error?: { code: string } } & Record<string, unknown> }> => {
     const response = await fetch(`${server.url}/v1${path}`, { ...init, headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' } });

@@ -9,6 +9,8 @@ import type { SocketRoute } from '../../src/http/socket.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
+t.setTimeout(180_000);     // for a busy machine
+
 // The library's clock ticks every 4 seconds: by then a connection is closed.
 const LONG_MS = 13_000;
 
@@ -73,6 +75,17 @@ t.test('whoever waits for the model outlives the idle timeout', async (t) => {
   t.equal(quiet, 'still here?', 'a WebSocket without messages');
   socket.terminate();
   t.match(slowBoth, /^HTTP\/1\.1 200 OK/, 'the clock that a pausing body has started stops with its end');
+});
+
+t.test('a connection on which no request is completed is closed without an answer', async (t) => {
+  const server = await startRoutes(routes);
+  t.teardown(() => server.close());
+  const BOUND_MS = 60_000;                       // the library's clock says 30 to 34 s
+  await Promise.all(['', '\r\n', '\r\n\r\nGET', 'GET / HT'].map(async (bytes) => {
+    const began = performance.now();
+    t.equal(await server.raw(bytes, BOUND_MS), '');
+    t.ok(performance.now() - began < BOUND_MS - 1_000, `${JSON.stringify(bytes)} after ${Math.round(performance.now() - began)} ms`);
+  }));
 });
 
 t.test('a body that never ends is answered and cut off', async (t) => {
