@@ -164,30 +164,23 @@ class Normalizer {
   bool run() {
     size_t i = 0;
     while (i < text_.size()) {
-      const unsigned char byte = static_cast<unsigned char>(text_[i]);
-      if (byte < 0x80) {
-        i = skip_ascii(i);
-        start_after(i - 1, static_cast<unsigned char>(text_[i - 1]), {});
-        continue;
-      }
-      const Utf8Char wide = decode_utf8(text_.substr(i));
-      const char32_t c = wide.code_point == kInvalidByte ? kRawBytes + byte : wide.code_point;
+      i = skip_plain(i);
+      if (i == text_.size()) break;
+      const Utf8Char wide = at(i);
+      const char32_t c = wide.code_point;
       const Properties properties = data_.of(c);
-      if (properties.combining_class == 0 && !(properties.flags & (wrong_flags_ | (composes_ ? kMayCompose : 0)))) {
-        start_after(i, c, properties);
-        i += wide.size;
-      } else if (stays(c, properties)) {
+      if (stays(c, properties)) {
         if (properties.combining_class == 0) start_after(i, c, properties);
         last_class_ = properties.combining_class;
         i += wide.size;
-      } else {
-        const size_t begin = begins_segment(c) ? i : boundary_;
-        i = segment_end(begin);
-        rewrite(begin, i);
-        boundary_ = i;
-        starter_ = 0;
-        last_class_ = 0;
+        continue;
       }
+      const size_t begin = begins_segment(c) ? i : boundary_;
+      i = segment_end(begin);
+      rewrite(begin, i);
+      boundary_ = i;
+      starter_ = 0;
+      last_class_ = 0;
     }
     if (changed_) out_.append(text_.substr(copied_));
     return changed_;
@@ -201,6 +194,33 @@ class Normalizer {
       if (eight & kHighBits) break;
     }
     while (i < text_.size() && static_cast<unsigned char>(text_[i]) < 0x80) ++i;
+    return i;
+  }
+
+  // Skips characters that are normalized wherever they stand: most text consists of them. Only the last one counts.
+  size_t skip_plain(size_t i) {
+    const uint8_t flags = static_cast<uint8_t>(wrong_flags_ | (composes_ ? kMayCompose : 0));
+    size_t last = i;
+    char32_t c = 0;
+    Properties properties;
+    const size_t begin = i;
+    while (i < text_.size()) {
+      if (static_cast<unsigned char>(text_[i]) < 0x80) {
+        i = skip_ascii(i);
+        last = i - 1;
+        c = static_cast<unsigned char>(text_[last]);
+        properties = {};
+        continue;
+      }
+      const Utf8Char wide = at(i);
+      const Properties own = data_.of(wide.code_point);
+      if (own.combining_class != 0 || (own.flags & flags)) break;
+      last = i;
+      c = wide.code_point;
+      properties = own;
+      i += wide.size;
+    }
+    if (i > begin) start_after(last, c, properties);
     return i;
   }
 
@@ -236,9 +256,17 @@ class Normalizer {
     return first.combining_class == 0 && !(first.flags & kMayCompose);
   }
 
+  // The character at `i`. Most have two or three bytes.
   Utf8Char at(size_t i) const {
+    const auto byte = [&](size_t k) { return static_cast<unsigned char>(text_[i + k]); };
+    const auto continues = [&](size_t k) { return (byte(k) & 0xC0) == 0x80; };
+    const unsigned char lead = byte(0);
+    const size_t left = text_.size() - i;
+    if (lead >= 0xC2 && lead < 0xE0 && left >= 2 && continues(1)) return {(lead & 0x1Fu) << 6 | (byte(1) & 0x3Fu), 2};
+    if (lead > 0xE0 && lead < 0xED && left >= 3 && continues(1) && continues(2))
+      return {(lead & 0x0Fu) << 12 | (byte(1) & 0x3Fu) << 6 | (byte(2) & 0x3Fu), 3};
     Utf8Char c = decode_utf8(text_.substr(i));
-    if (c.code_point == kInvalidByte) c.code_point = kRawBytes + static_cast<unsigned char>(text_[i]);
+    if (c.code_point == kInvalidByte) c.code_point = kRawBytes + lead;
     return c;
   }
 
