@@ -2,6 +2,7 @@
 import { admissionBenchCommand } from './admission.js';
 import { answersBenchCommand } from './answers.js';
 import { engineBenchCommand } from './engine.js';
+import { expiryBenchCommand } from './expiry.js';
 import { fairnessBenchCommand } from './fairness.js';
 import { gpuBenchCommand } from './gpu.js';
 import { grammarBenchCommand } from './grammar.js';
@@ -23,6 +24,7 @@ const BENCHES: Record<string, { about: string; run: (args: string[]) => void | P
   admission: { about: 'what authentication, limits and the record of usage cost a request', run: admissionBenchCommand },
   answers: { about: 'whether answers have loops in them, or markers that belong to none', run: answersBenchCommand },
   engine: { about: 'prefill and decode of a model file, in process: speed by batch and by depth', run: engineBenchCommand },
+  expiry: { about: 'what the expiry of stored responses writes, and how long other requests wait meanwhile', run: expiryBenchCommand },
   fairness: { about: 'what an attack by one organization does to the first token and the tokens of another', run: fairnessBenchCommand },
   gpu: { about: 'the CUDA backend: its tests on a GPU, its kernels and whole steps of a model', run: gpuBenchCommand },
   grammar: { about: 'structured output: schemas covered, what a mask costs, decoding under one', run: grammarBenchCommand },

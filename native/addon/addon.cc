@@ -24,7 +24,9 @@
 #include "addon/make_backend.h"
 #include "addon/text.h"
 #include "backend/cpu/machine/peak.h"
+#include "base/machine_memory.h"
 #include "base/memory_bandwidth.h"
+#include "base/memory_claim.h"
 #include "engine/diagnose/debug_logits.h"
 #include "engine/diagnose/inspect.h"
 #include "formats/gguf/gguf.h"
@@ -148,6 +150,18 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
 }
 
+// What models may count on: bytes of this process's memory in all, of these free now, and of the free ones those that loaded
+// models have planned and not used yet.
+Napi::Value js_memory(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const MachineMemory memory = machine_memory();
+  const Napi::Object object = Napi::Object::New(env);
+  object.Set("total", Napi::Number::New(env, static_cast<double>(memory.total)));
+  object.Set("available", Napi::Number::New(env, static_cast<double>(memory.available)));
+  object.Set("claimed", Napi::Number::New(env, static_cast<double>(MemoryClaim::all())));
+  return object;
+}
+
 Napi::Value js_read_bandwidth(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const auto threads = static_cast<int>(arguments.integer(arguments.argument(0, "threads"), 1, 1024));
@@ -204,6 +218,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
   exports.Set("debugVision", Napi::Function::New<js_debug_vision>(env, "debugVision"));
   exports.Set("arithmeticPeak", Napi::Function::New<js_arithmetic_peak>(env, "arithmeticPeak"));
+  exports.Set("memory", Napi::Function::New<js_memory>(env, "memory"));
   exports.Set("readBandwidth", Napi::Function::New<js_read_bandwidth>(env, "readBandwidth"));
   return exports;
 }

@@ -14,6 +14,7 @@
 
 #include "addon/load_vision.h"
 #include "addon/make_backend.h"
+#include "base/memory_claim.h"
 #include "engine/guess/draft_model.h"
 #include "engine/diagnose/file_hash.h"
 #include "engine/memory/page_budget.h"
@@ -45,6 +46,13 @@ struct Registry {
 // Held from the plan of a device's memory until the engine has taken it: two that load at once would both plan with
 // all that is free. One for all devices: what limits loading is mostly the file's disk.
 std::mutex& device_loading() {
+  static std::mutex* const instance = new std::mutex;
+  return *instance;
+}
+
+// Held while the machine's memory is planned with, until the plan is claimed: two models that load together must not both plan
+// with what is free now.
+std::mutex& planning() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
 }
@@ -96,6 +104,7 @@ Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend
   const MemoryPlan& own = (*draft)->memory();
   memory.weight_bytes += own.weight_bytes;
   memory.kv_bytes += own.kv_bytes;
+  memory.kv_start_bytes += own.kv_start_bytes;
   memory.activation_bytes += own.activation_bytes;
   return draft;
 }
@@ -120,9 +129,24 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   const GgufFile* const head = *draft_file && is_eagle_head(**draft_file) ? draft_file->get() : nullptr;
   if (head)
     if (Status status = check_head(*head, **tokenizer, *params); !status) return of_draft(options, status.error());
+  MemoryClaim claim;   // until the engine has one of its own
+  uint64_t weight_bytes = 0;
+  std::unique_lock planned(planning());
   auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes, head);
   if (!limits) return limits.error();
-  auto model = Model::load(file, *backend, *limits, progress, head);
+  if (!loading.owns_lock()) {
+    auto plan = Model::plan(file, *backend, *limits, head);
+    if (!plan) return plan.error();
+    weight_bytes = plan->weight_bytes;
+    claim.set(plan->total());
+  }
+  planned.unlock();
+  const uint64_t total = claim.bytes();
+  auto model = Model::load(file, *backend, *limits, [&](float fraction) {
+    // The part of the weights that has been copied is not free any more.
+    if (total > 0) claim.set(total - std::min(total, static_cast<uint64_t>(static_cast<double>(weight_bytes) * std::min(1.0, double{fraction}))));
+    if (progress) progress(fraction);
+  }, head);
   if (!model) return model.error();
 
   auto loaded = std::make_unique<LoadedEngine>();

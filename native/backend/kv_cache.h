@@ -63,6 +63,9 @@ Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 class KvCache {
  public:
   virtual ~KvCache() = default;
+  // Bytes of memory that are taken once pages 0 to `n_pages` - 1 have been written, at most. Where the backend takes all of it at
+  // the start: `bytes`.
+  virtual size_t bytes_of_first(int64_t /*n_pages*/) const { return bytes; }
   KvShape shape{};
   size_t bytes = 0;
 };

@@ -84,6 +84,7 @@ struct EngineStats {
   int64_t waiting_tokens = 0;                   // of the prompts queued
   // Of 16 positions each, of all layers or of some (KvLayout); cached: unreferenced but reusable.
   int64_t pages_total = 0, pages_free = 0, pages_cached = 0;
+  uint64_t kv_used_bytes = 0;   // memory of pages that were ever used; on a device all of the pool
   // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
   double last_step_age_ms = 0;
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;   // in effect

@@ -321,9 +321,11 @@ struct ModelLimits {
 
 // What will be allocated, computed by the functions that allocate.
 struct MemoryPlan {
-  size_t weight_bytes, kv_bytes;
+  size_t weight_bytes;
+  size_t kv_bytes;              // at most: see kv_start_bytes
   size_t activation_bytes;      // buffers of one step, and the backend's scratch
   size_t page_bytes;            // one page
+  size_t kv_start_bytes = 0;    // of kv_bytes, taken by the load; the rest becomes memory as pages are first used
   size_t slot_bytes = 0;        // recurrent state of one sequence; 0: the model has none
   size_t slots_bytes = 0;       // of all slots
   size_t overhead_bytes = 0;    // what a device takes beside all these: an estimate, not in total()

@@ -141,6 +141,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend,
                                                   " bytes a page is out of range"};
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
+  plan.kv_start_bytes = backend.free_memory() > 0 ? plan.kv_bytes : 0;   // a device has no pages that wait for a touch
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = can_carry_on(*params, backend); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
@@ -209,6 +210,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   if (!kv) return kv.error();
   model->kv_ = std::move(*kv);
   allocated.kv_bytes = model->kv_->bytes;
+  allocated.kv_start_bytes = model->kv_->bytes_of_first(0);
   allocated.page_bytes = plan->page_bytes;
   allocated.layout = plan->layout;
   model->n_tables_ = static_cast<size_t>(plan->layout.tables());
@@ -218,7 +220,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     if (!memory) return memory.error();
     const auto of_slot = static_cast<int64_t>(plan->slot_bytes / sizeof(float));
     model->slots_ = {*memory, of_slot};
-    // Touched here, as pages are: slots for which the machine has no room fail while loading.
+    // Touched here: slots for which the machine has no room fail while loading.
     const std::vector<float> zeros(static_cast<size_t>(of_slot));
     for (int32_t slot = 0; slot < limits.n_slots; ++slot) backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
     allocated.slot_bytes = plan->slot_bytes;

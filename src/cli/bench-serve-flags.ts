@@ -15,7 +15,7 @@ import { UsageError } from './output.js';
 export const FLAGS = {
   '--url': true, '--model': true, '--dialect': true, '--header': true, '--body': true, '--ignore-eos': false, '--timeout': true,
   '--concurrency': true, '--rate': true, '--arrival': true, '--burstiness': true, '--bursts': true, '--as-traced': false, '--speed': true, '--max-concurrency': true,
-  '--requests': true, '--duration': true, '--warmup': true, '--grace': true, '--runs': true, '--seed': true, '--threads': true,
+  '--requests': true, '--duration': true, '--warmup': true, '--grace': true, '--runs': true, '--rounds': true, '--seed': true, '--threads': true,
   '--prompt-tokens': true, '--output-tokens': true, '--prefixes': true, '--prefix-tokens': true, '--turns': true, '--think': true, '--stored': false, '--schema': true,
   '--sharegpt': true, '--mooncake': true, '--burstgpt': true, '--slo': true, '--out': true, '--json': false,
 } as const satisfies Readonly<Record<string, boolean>>;
@@ -84,6 +84,8 @@ export interface Wanted {
   readonly warmup: Extent;
   readonly graceMs: number;
   readonly runs: number;
+  /** How often each run's questions are asked, one round after the other. */
+  readonly rounds: number;
   readonly seed: number;
   readonly threads: number;
   readonly conversation: 'history' | 'stored';
@@ -109,6 +111,8 @@ async function read(given: Given, now: Date): Promise<Wanted> {
   const extent = { requests: given.has('--requests') ? numberOf(given, '--requests', 0, 1) : null, durationMs: given.has('--duration') ? timeOf(given, '--duration', 0) : null };
   const { workload, about } = await workloadOf(given);
   const isEndless = extent.requests === null && extent.durationMs === null && workload.kind !== 'trace';
+  const rounds = numberOf(given, '--rounds', 1, 1);
+  if (rounds > 1 && extent.durationMs !== null) throw new UsageError('bench serve: --rounds needs --requests, not --duration: each round asks the same questions');
   const slo = last(given, '--slo');
   const dialect = dialectOf(given);
   if (given.has('--stored') && dialect !== 'responses') throw new UsageError('bench serve: --stored needs --dialect responses');
@@ -117,7 +121,7 @@ async function read(given: Given, now: Date): Promise<Wanted> {
     url: last(given, '--url'), model: last(given, '--model'), dialect, headers: headersOf(given), body: bodyOf(given), ignoreEos: given.has('--ignore-eos'),
     timeoutMs: timeOf(given, '--timeout', 600_000), arrival, maxConcurrency: given.has('--max-concurrency') ? numberOf(given, '--max-concurrency', 0, 1) : null,
     extent: isEndless ? { requests: 100, durationMs: null } : extent, warmup: extentOf(last(given, '--warmup'), '--warmup'), graceMs: timeOf(given, '--grace', 30_000),
-    runs: numberOf(given, '--runs', 1, 1), seed: numberOf(given, '--seed', 1, 0), threads: numberOf(given, '--threads', 1, 1),
+    runs: numberOf(given, '--runs', 1, 1), rounds, seed: numberOf(given, '--seed', 1, 0), threads: numberOf(given, '--threads', 1, 1),
     conversation: given.has('--stored') ? 'stored' : 'history', objectives: slo === undefined ? [] : parseObjectives(slo), workload, about,
     out: last(given, '--out') ?? `bench-${now.toISOString().slice(0, 19).replace(/[-:]/g, '').replace('T', '-')}`, isJson: given.has('--json'),
   };

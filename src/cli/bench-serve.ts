@@ -8,7 +8,7 @@ import { runLoad } from '../loadtest/driver.js';
 import { modelsOf, prepare } from '../loadtest/prepare.js';
 import { finite, repeatedFigures } from '../loadtest/report/report.js';
 import type { FinishedRun, LoadReport } from '../loadtest/report/report.js';
-import { errorRows, LATENCY_HEAD, latencyRows, rateRows, requestsLine, verdictRows } from '../loadtest/report/table.js';
+import { errorRows, LATENCY_HEAD, latencyRows, rateTables, requestsLine, runName, verdictRows } from '../loadtest/report/table.js';
 import { writeReport } from '../loadtest/report/write.js';
 import { summarize } from '../loadtest/summary.js';
 import type { LoadRun, Target, TextMeasure } from '../loadtest/types.js';
@@ -40,6 +40,8 @@ How much:  --concurrency N     closed loop: so many at once (1)
            --max-concurrency N an open loop has no more under way; what waits counts as latency
            --requests N        (100), --duration TIME, or the trace's end; --warmup N or TIME before, not measured
            --runs N            repeats, with confidence intervals; --seed N, --grace 30s, --threads N
+           --rounds N          each run asks its questions N times (1) and reports each round: from the second on a
+                               prefix cache helps
 What:      --prompt-tokens L   (256) and --output-tokens L (128): 512, 256..1024, or 512~128 (mean~deviation)
            --prefix-tokens N   shared by all sessions; --prefixes K: one of K
            --turns L           questions of a session, --think TIME between; --stored: through stored responses
@@ -78,7 +80,9 @@ export async function benchServe(argv: string[]): Promise<number> {
     const { target, measure } = await prepare(asked, wanted.workload);
     isRunning = true;
     const runs: FinishedRun[] = [];
-    for (let number = 0; number < wanted.runs && !stop.signal.aborted; number++) runs.push(await once(wanted, target, measure, number, stop.signal));
+    for (let number = 0; number < wanted.runs; number++) {
+      for (let round = 1; round <= wanted.rounds && !stop.signal.aborted; round++) runs.push(await once(wanted, target, measure, number, round, stop.signal));
+    }
     const report = reportOf(wanted, target, measure, runs, argv);
     await writeReport(wanted.out, report, runs);
     process.stdout.write(wanted.isJson ? `${JSON.stringify(report, finite)}\n` : told(report, runs, wanted.out));
@@ -91,15 +95,16 @@ export async function benchServe(argv: string[]): Promise<number> {
   }
 }
 
-/** Each run has prompts of its own, so that none finds the last one's in a cache. */
-async function once(wanted: Wanted, target: Target, measure: TextMeasure, number: number, signal: AbortSignal): Promise<FinishedRun> {
+/** Each run has prompts of its own, so that none finds another run's in a cache. Its rounds have the same. */
+async function once(wanted: Wanted, target: Target, measure: TextMeasure, number: number, round: number, signal: AbortSignal): Promise<FinishedRun> {
   const { workload, arrival, extent, warmup, graceMs, maxConcurrency, conversation, threads } = wanted;
   const seed = wanted.seed + number;
   const run: LoadRun = { target, workload: { ...workload, seed }, measure, arrival, extent, warmup, graceMs, maxConcurrency, conversation, seed, threads };
-  const progress = new BenchProgress(process.stderr, wanted.runs > 1 ? `run ${number + 1} of ${wanted.runs}: ` : '');
+  const parts = [...wanted.runs > 1 ? [`run ${number + 1} of ${wanted.runs}`] : [], ...wanted.rounds > 1 ? [`round ${round} of ${wanted.rounds}`] : []];
+  const progress = new BenchProgress(process.stderr, parts.length > 0 ? `${parts.join(', ')}: ` : '');
   try {
     const result = await runLoad(run, { signal, onProgress: (at) => progress.at(at) });
-    return { run, result, summary: summarize(result, run, wanted.objectives) };
+    return { run, round, result, summary: summarize(result, run, wanted.objectives) };
   } finally {
     progress.end();
   }
@@ -121,22 +126,22 @@ function commandLine(argv: readonly string[]): string {
 }
 
 function reportOf(wanted: Wanted, target: Target, measure: TextMeasure, finished: readonly FinishedRun[], argv: readonly string[]): LoadReport {
-  const runs = finished.map(({ run, result, summary }) => ({ startedAt: result.startedAt, seed: run.seed, summary }));
+  const runs = finished.map(({ run, round, result, summary }) => ({ startedAt: result.startedAt, seed: run.seed, round, summary }));
   const { url, dialect, model, ignoreEos, body } = target;
   return {
     tool: 'monolith bench serve', version: VERSION, command: commandLine(argv), target: { url, dialect, model, ignoreEos, body }, workload: wanted.about, arrival: showArrival(wanted.arrival),
-    conversation: wanted.conversation, exactLengths: measure.exact, threads: wanted.threads, objectives: wanted.objectives, runs, repeated: repeatedFigures(runs),
+    conversation: wanted.conversation, exactLengths: measure.exact, threads: wanted.threads, objectives: wanted.objectives, runs,
+    ...repeatedFigures(runs),
   };
 }
 
 function told(report: LoadReport, runs: readonly FinishedRun[], folder: string): string {
   const parts = [`${report.target.model} (${report.target.dialect} at ${report.target.url}); ${report.arrival}; ${report.workload}\n`];
   for (const [at, { summary }] of runs.entries()) {
-    parts.push(`${runs.length > 1 ? `run ${at + 1}: ` : ''}${requestsLine(summary)}\n`, ...summary.doubts.map((doubt) => `  ! ${doubt}\n`));
+    parts.push(`${runs.length > 1 ? `${runName(report, at)}: ` : ''}${requestsLine(summary)}\n`, ...summary.doubts.map((doubt) => `  ! ${doubt}\n`));
     for (const rows of [[[...LATENCY_HEAD], ...latencyRows(summary)], verdictRows(summary), errorRows(summary)]) if (rows.length > 0) parts.push(`\n${table(rows)}`);
     parts.push('\n');
   }
-  const rates = rateRows(report);
-  if (rates.length > 0) parts.push(...(runs.length > 1 ? [`mean of ${runs.length} runs (95 % confidence)\n`] : []), `${table(rates)}\n`);
+  for (const { title, rows } of rateTables(report)) if (rows.length > 0) parts.push(...(title === null ? [] : [`${title}\n`]), `${table(rows)}\n`);
   return `${parts.join('')}${join(folder, 'report.html')}\n`;
 }

@@ -80,7 +80,7 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
       ...model === null || model.guessLayers === 0 ? [] : [['of these, guessing', plan.guessWeightBytes === 0
         ? `none: the file's ${model.guessLayers} such layer${model.guessLayers === 1 ? ' is' : 's are'} left out`
         : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} such layer${model.guessLayers === 1 ? '' : 's'}, with keys and values of its own in the KV pages)`]],
-      ['KV pages', `${showBytes(plan.kvBytes)} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`],
+      ['KV pages', `${showBytes(plan.kvBytes)}${plan.kvStartBytes < plan.kvBytes ? ' at most, taken as they are first used' : ''} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`],
       ...plan.slotBytes === 0 ? [] : [['recurrent state', `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`]],
       ['activations', showBytes(plan.activationBytes)],
       ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],

@@ -6,7 +6,7 @@ import { showBytes } from '../config/kinds.js';
 import { fitOf, FileFacts } from '../engine/file-facts.js';
 import type { FileFact } from '../engine/file-facts.js';
 import { Hub, withHubModels } from '../hub/hub.js';
-import { availableMemory, totalMemory } from '../shared/machine-memory.js';
+import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { HUB_SCHEME } from '../hub/model-ref.js';
 import type { Upstream } from '../config/upstream.js';
 import type { CatalogModel } from '../engine/catalog.js';

@@ -7,7 +7,7 @@ import { Hub } from '../hub/hub.js';
 import { printable } from '../hub/hub-error.js';
 import { parseModelRef, showModelRef } from '../hub/model-ref.js';
 import type { ModelRef } from '../hub/model-ref.js';
-import { totalMemory } from '../shared/machine-memory.js';
+import { totalMemory } from '../engine/machine-memory.js';
 import type { PullProgress } from '../hub/pull.js';
 import { askedForHelp, noWords, ownFlags, UsageError } from './output.js';
 import { Progress, retryLine } from './progress.js';

@@ -13,7 +13,7 @@ import { serveFetched } from '../operator/serve-fetched.js';
 import type { ServedModelRow, ServedModelStore } from '../operator/served-model-store.js';
 import { withStores } from '../service/command-stores.js';
 import { configuredModels, loadOptions } from '../service/engine-settings.js';
-import { availableMemory, totalMemory } from '../shared/machine-memory.js';
+import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { databasePath } from '../storage/lmdb-store.js';
 import { noWords, UsageError } from './output.js';
 

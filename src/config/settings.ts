@@ -85,7 +85,7 @@ export const settings = {
     cublaslt: setting(kind.nullable(kind.text(1, 4096)), 'auto', 'NVIDIA\'s cuBLASLt for long prompts of BF16 models on a GPU, with batch_invariant false only: auto takes the one installed, else its path; off for none.'),
     kv_type: setting(kind.choice('f16', 'q8_0', 'fp8', 'f32'), 'f16', 'Number type of the KV cache; q8_0 and fp8 (on a GPU) hold nearly twice the tokens in the same memory, q8_0 a little less exactly, fp8 less than that.', { alias: 'kv-type' }),
     max_context: setting(kind.integer(0, 16_777_216), 0, 'Longest prompt plus completion in tokens; 0 takes the file\'s own, as memory allows.', { alias: 'max-context', main: true }),
-    kv_bytes: setting(kind.bytes(0, 2 ** 46), 0, 'Memory for KV pages of one model, e.g. 2GiB; 0 makes room for a few full contexts.', { alias: 'kv-bytes', main: true }),
+    kv_bytes: setting(kind.bytes(0, 2 ** 46), 0, 'Memory for KV pages of one model, e.g. 2GiB; 0 = automatic (CPU: a quarter of free memory, 8 GiB at most; GPU: most of what the weights leave).', { alias: 'kv-bytes', main: true }),
     max_batch_tokens: setting(kind.integer(0, 65_536), 0, 'Tokens computed per step, decodes first; 0 takes 256 on the CPU and 2,048 on a GPU.', { main: true }),
     max_sequences: setting(kind.integer(1, 4_096), 32, 'Sequences running at once.', { main: true }),
     step_ms: setting(kind.integer(0, 60_000), 250, 'Aimed-at longest pause, in ms, that other requests\' prompts put between two tokens of a running answer; 0 for no bound.', { main: true }),

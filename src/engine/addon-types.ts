@@ -61,9 +61,13 @@ export interface InspectedVision {
   problem: string | null;     // why it does not fit the model
 }
 
-/** What a load allocates. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
+/** Bytes. `claimed`: of those available, what loaded and loading models have planned and not used yet. */
+export interface MachineMemory { total: number; available: number; claimed: number }
+
+/** What a load allocates, at most: pages of keys and values become memory when they are first used. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
 export interface MemoryPlan {
   weightBytes: number; kvBytes: number; activationBytes: number;
+  kvStartBytes: number;       // of kvBytes, taken by the load; the rest becomes memory as pages are first used
   guessWeightBytes: number;   // of weightBytes, those of the layer that guesses tokens; 0: there is none, or it is left out
   hugeBytes: number;          // of a loaded model's weights, those in pages of 2 MiB; 0: not known
   pageBytes: number;          // keys and values of 16 tokens in all layers, or in as many as share a page
@@ -274,6 +278,7 @@ export interface NativeStats {
   waiting: number; running: number;
   waitingTokens: number;      // of the prompts of those that wait
   pagesTotal: number; pagesFree: number; pagesCached: number;
+  kvUsedBytes: number;        // memory of pages that were ever used; on a GPU all of them
   lastStepAgeMs: number; maxBatchTokens: number; maxSequences: number; failed: boolean;
   note: string;               // what an operator should know of how it runs by now; empty: nothing
   stepMs: number; queueMax: number; queueMaxTokens: number;
@@ -433,6 +438,8 @@ export interface Addon {
    * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.
    */
   lockFile(descriptor: number): boolean;
+  /** What models may count on, within the limits of this process's control groups. */
+  memory(): MachineMemory;
   /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
   /** Multiplications and additions per second of the vector units, in products of bytes and of floats: best of `repeats`. For benches. */

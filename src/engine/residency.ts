@@ -3,7 +3,7 @@
 // with several, what one of them loads or gives up the others do too, as the memory is freed with the last.
 
 import { performance } from 'node:perf_hooks';
-import { availableMemory } from '../shared/machine-memory.js';
+import { availableMemory } from './machine-memory.js';
 import type { Addon } from './addon-types.js';
 import type { CatalogModel } from './catalog.js';
 import { planBytes } from './file-facts.js';

@@ -5,7 +5,7 @@ import { HubCache } from './hub-cache.js';
 import { HubClient } from './hub-client.js';
 import { HubError } from './hub-error.js';
 import { projectorFor } from './hub-files.js';
-import { totalMemory } from '../shared/machine-memory.js';
+import { totalMemory } from '../engine/machine-memory.js';
 import { HUB_SCHEME, parseModelRef, showModelRef } from './model-ref.js';
 import type { ModelRef } from './model-ref.js';
 import { cached, pull, wholeWeights } from './pull.js';

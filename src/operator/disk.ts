@@ -3,7 +3,7 @@
 import { statfsSync } from 'node:fs';
 import { z } from 'zod';
 import { fitOf } from '../engine/file-facts.js';
-import { availableMemory, totalMemory } from '../shared/machine-memory.js';
+import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import type { DiskModel, DiskState } from '../wire/dashboard.js';
 import type { OperatorDeps } from './deps.js';
 import type { OperatorGuard } from './operator-guard.js';

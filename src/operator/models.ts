@@ -7,7 +7,7 @@ import { describeModels } from '../dashboard/api/models.js';
 import type { OperatorModel, OperatorModelPatch, OperatorServe } from '../wire/dashboard.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import { MAX_IDLE_MINUTES } from '../config/kinds.js';
-import { availableMemory, totalMemory } from '../shared/machine-memory.js';
+import { availableMemory, totalMemory } from '../engine/machine-memory.js';
 import { apiError } from '../errors.js';
 import { NOTICE_DAYS, type DeclaredLifecycle } from '../generation/model-lifecycle.js';
 import type { Route } from '../http/exchange.js';

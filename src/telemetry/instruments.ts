@@ -63,6 +63,7 @@ export class Instruments {
   private readonly waiting = this.gauge('monolith_requests_waiting', 'Requests in the queue.', ['model']);
   private readonly running = this.gauge('monolith_sequences_running', 'Sequences that hold pages.', ['model']);
   private readonly pages = this.gauge('monolith_kv_pages', 'KV pages: total, free, cached (unreferenced but reusable).', ['model', 'state']);
+  private readonly kvUsed = this.gauge('monolith_kv_used_bytes', 'Memory of KV pages that were ever used; a processor takes it as pages are first used, a GPU when the model is loaded.', ['model']);
   private readonly stepAge = this.gauge('monolith_last_step_age_seconds', 'Time since the last step ended; 0 when idle.', ['model']);
   private readonly rss = this.gauge('process_resident_memory_bytes', 'Resident memory of the process.', []);
   private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the process started.', []);
@@ -86,6 +87,7 @@ export class Instruments {
       this.pages.set({ model, state: 'total' }, engine.pagesTotal);
       this.pages.set({ model, state: 'free' }, engine.pagesFree);
       this.pages.set({ model, state: 'cached' }, engine.pagesCached);
+      this.kvUsed.set({ model }, engine.kvUsedBytes);
       this.stepAge.set({ model }, engine.lastStepAgeMs / 1000);
       advance(this.preemptions, { model }, engine.preemptions);
       advance(this.steps, { model }, engine.steps);

@@ -43,7 +43,7 @@ export interface UpstreamMeter {
 export interface EngineGauges {
   model: string;
   waiting: number; running: number;
-  pagesTotal: number; pagesFree: number; pagesCached: number;
+  pagesTotal: number; pagesFree: number; pagesCached: number; kvUsedBytes: number;
   lastStepAgeMs: number;
   promptTokens: number; promptTokensCached: number;
   preemptions: number; steps: number; prefillTokens: number; decodeTokens: number; guessedTokens: number; guessedRight: number;

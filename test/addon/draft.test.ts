@@ -32,7 +32,7 @@ t.test('hal with tycho as its draft says what hal says', async (t) => {
 });
 
 t.test('its memory is counted', async (t) => {
-  const engines = [await load('hal alone', {}), await load('hal with a draft', { draftPath: tychoPath })] as const;
+  const engines = [await load('hal alone', { kvBytes: 2 ** 24 }), await load('hal with a draft', { draftPath: tychoPath, kvBytes: 2 ** 24 })] as const;
   const [alone, both] = engines.map((engine) => engine.plan);
   t.ok(must(both).weightBytes > must(alone).weightBytes);
   t.ok(must(both).kvBytes > must(alone).kvBytes && must(both).kvBytes <= 2 * must(alone).kvBytes);

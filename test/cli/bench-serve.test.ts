@@ -51,6 +51,19 @@ t.test('a real server, in each of the three formats', async (t) => {
   }
 });
 
+t.test('a second round asks the same, and the server finds it in its cache', async (t) => {
+  const server = await startMonolith({ args: ['--model', `tiny=${embeddedModel}`] });
+  t.teardown(() => server.stop());
+  const { status, out, err } = monolith(['bench', 'serve', '--url', server.url, '--requests', '6', '--rounds', '2', '--prompt-tokens', '160', '--output-tokens', '2', '--ignore-eos', '--out', 'rounds', '--json'], { MONOLITH_API_KEY: server.key });
+  t.equal(status, 0, err);
+  const { runs, laterRounds } = JSON.parse(out) as LoadReport;
+  t.same(runs.map(({ round, summary }) => [round, summary.requests.answered, summary.totals.promptTokens]), [[1, 6, 960], [2, 6, 960]]);
+  const [first, second] = runs.map(({ summary }) => summary.totals.cachedTokens) as [number, number];
+  t.ok(first < 6 * 64 && second >= 6 * 128, `${first} and ${second} of 960 tokens from the cache`);
+  t.match(laterRounds, [{ round: 2, repeated: { ttft_p50_ms: { mean: Number } } }]);
+  t.ok(existsSync(join(folder, 'rounds', 'run-1-round-2', 'requests.jsonl')));
+});
+
 t.test('Ctrl-C: what there is is told and written', async (t) => {
   const server = await StandInServer.start({ firstMs: 20, gapMs: 5 });
   t.teardown(() => server.close());
@@ -77,7 +90,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   writeFileSync(join(folder, 'bad.jsonl'), '{"timestamp":1,"input_length":1,"output_length":1}\nnonsense\n');
   const words: [words: string[], said: RegExp][] = [
     [['--concurrency', '4', '--rate', '3'], /--concurrency and --rate contradict/], [['--concurrency', '0'], /--concurrency: "0" is not a whole number of 1 or more/],
-    [['--dialect', 'messages'], /one of chat, completions, responses/], [['--slo', 'ttft=5'], /"ttft=5": a latency is a number above 0/], [['--bursts', '5'], /such as 20\/5s/],
+    [['--rounds', '2', '--duration', '1s'], /--rounds needs --requests/], [['--dialect', 'messages'], /one of chat, completions, responses/], [['--slo', 'ttft=5'], /"ttft=5": a latency is a number above 0/], [['--bursts', '5'], /such as 20\/5s/],
     [['--sharegpt', 'absent.json'], /absent\.json: is not there/], [['--header', 'x'], /--header: not "Name: value"/], [['--prompt-tokens', 'many'], /--prompt-tokens: "many" is no length/],
     [['--body', '[1]'], /--body: it is no JSON object/], [['--max-concurrency', '3'], /--max-concurrency needs --rate/], [['--duration', 'long'], /such as 500ms, 30s or 5m/],
     [['--stored'], /--stored needs --dialect responses/], [['--as-traced'], /--as-traced needs --mooncake/], [['--burstiness', '2'], /--burstiness needs --rate/],

@@ -8,6 +8,7 @@ import t from 'tap';
 import { aiperfResult } from '../../src/loadtest/report/aiperf.js';
 import { figuresOf, repeatedFigures } from '../../src/loadtest/report/report.js';
 import type { FinishedRun, LoadReport } from '../../src/loadtest/report/report.js';
+import { rateTables, runName } from '../../src/loadtest/report/table.js';
 import { vllmResult } from '../../src/loadtest/report/vllm.js';
 import { writeReport } from '../../src/loadtest/report/write.js';
 import { parseObjectives } from '../../src/loadtest/objectives.js';
@@ -35,7 +36,7 @@ const record = (n: number): RequestRecord => ({
 });
 const result: LoadResult = { records: Array.from({ length: 21 }, (_, n) => record(n)), startedAt: 1_700_000_000_000, endedMs: 2050, client: { utilization: 0.1, cpuSeconds: 0.2, lagP99: 1 }, stopped: false };
 const objectives = parseObjectives('ttft_p90=35ms,errors=10%');
-const finished: FinishedRun = { run, result, summary: summarize(result, run, objectives) };
+const finished: FinishedRun = { run, round: 1, result, summary: summarize(result, run, objectives) };
 
 t.test('in the fields of vllm bench serve', (t) => {
   const told = vllmResult(finished);
@@ -72,11 +73,24 @@ t.test('a summary counts from the intended start', (t) => {
   t.end();
 });
 
+t.test('rounds are summed up apart', async (t) => {
+  const slower = { ...finished.summary, requestsPerSecond: 1 };
+  const runs = [1, 2].flatMap((seed) => [1, 2].map((round) => ({ startedAt: result.startedAt, seed, round, summary: round === 1 ? finished.summary : slower })));
+  const { repeated, laterRounds } = repeatedFigures(runs);
+  t.equal(repeated['requests_per_second']?.mean, finished.summary.requestsPerSecond);
+  t.match(laterRounds, [{ round: 2, repeated: { requests_per_second: { mean: 1, runs: [1, 1] } } }]);
+  t.same(runs.map((_, at) => runName({ runs }, at)), ['run 1, round 1', 'run 1, round 2', 'run 2, round 1', 'run 2, round 2']);
+  t.same([0, 1].map((at) => runName({ runs: runs.slice(0, 2) }, at)), ['round 1', 'round 2']);
+  t.equal(runName({ runs: runs.filter(({ round }) => round === 1) }, 1), 'run 2');
+  t.match(rateTables({ repeated, laterRounds, runs }).map(({ title, rows }) => [title, rows[0]?.[0], rows.some(([name]) => name === 'ttft p50')]),
+    [['round 1: mean of 2 runs (95 % confidence)', 'requests/s', true], ['round 2: mean of 2 runs (95 % confidence)', 'requests/s', true]]);
+});
+
 t.test('the files, and the page in a browser', { skip: noBrowser }, async (t) => {
-  const runs = [{ startedAt: result.startedAt, seed: 1, summary: finished.summary }, { startedAt: result.startedAt, seed: 2, summary: finished.summary }];
+  const runs = [1, 2].map((seed) => ({ startedAt: result.startedAt, seed, round: 1, summary: finished.summary }));
   const report: LoadReport = {
     tool: 'monolith bench serve', version: '1', command: 'monolith bench serve', target: { url: 'http://x/v1', dialect: 'chat', model: '<b>m</b>', ignoreEos: true, body: {} }, workload: 'w', arrival: 'a',
-    conversation: 'history', exactLengths: true, threads: 1, objectives, runs, repeated: repeatedFigures(runs),
+    conversation: 'history', exactLengths: true, threads: 1, objectives, runs, ...repeatedFigures(runs),
   };
   await writeReport(folder, report, [finished, finished]);
   const lines = (name: string): unknown[] => readFileSync(join(folder, 'run-2', name), 'utf8').trimEnd().split('\n').map((line) => JSON.parse(line) as unknown);

@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { hex, isResponseId, newItemId, newResponseId } from '../../src/ids.js';
 import { openResponseStore } from '../../src/storage/lmdb/open-response-store.js';
 import type { ResponseRecord } from '../../src/storage/response-store.js';
 import { refusedWrite, UndoneWrite } from '../../src/storage/store.js';
@@ -116,6 +118,89 @@ t.test('what has expired is erased a little at a time where the disk has room fo
   t.equal(await responses.sweep(), 0, 'the one at its opening had erased them');
   t.ok(refused > 0, 'all at once it had no room for');
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+});
+
+/** Notes the keys that are removed, by table, in order; `admit` may refuse a transaction as a crash would. */
+function noting(store: Store, removed: { table: TableName; key: string }[], admit: () => void = () => undefined): Store {
+  const watched = <V>(name: TableName, table: Table<V>): Table<V> => ({
+    get: (key) => table.get(key), range: (options) => table.range(options), keys: (options) => table.keys(options), insert: (key, value) => table.insert(key, value),
+    put: (key, value) => table.put(key, value),
+    remove: (key) => {
+      removed.push({ table: name, key: [key].flat().map((part) => (typeof part === 'number' ? String(part).padStart(12, '0') : part)).join(' ') });
+      return table.remove(key);
+    },
+  });
+  return {
+    table: <V>(name: TableName) => watched(name, store.table<V>(name)), refresh: () => store.refresh(), close: () => store.close(),
+    transaction: (work) => store.transaction(() => {
+      admit();
+      return work();
+    }),
+  };
+}
+
+t.test('expiry erases the rows of one table after the other, in the order of their keys', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  for (let n = 0; n < 200; n++) await open.responses.save(record({ id: `resp_${hex(48)}`, createdAt: START + n }));
+  const removed: { table: TableName; key: string }[] = [];
+  const responses = openResponseStore(noting(open.store, removed), { retention_days: 30 }, { now: () => START + 31 * DAY });
+  t.teardown(() => responses.close());
+  await responses.sweep();
+  t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
+  const keysOf = (table: TableName): string[] => removed.filter((one) => one.table === table).map(({ key }) => key);
+  for (const table of ['response-items', 'responses-by-organization', 'response-times'] as const) t.same(keysOf(table), keysOf(table).sort(), `${table}, ascending`);
+  for (const table of ['responses', 'response-outputs', 'response-inputs', 'response-resources'] as const) t.same(keysOf(table), keysOf(table).sort().reverse(), `${table}, descending`);
+  t.same(removed.filter(({ table }, at) => at === 0 || removed[at - 1]?.table !== table).map(({ table }) => table).filter((table) => !/^response(s|-outputs|-inputs|-resources)$/.test(table)),
+    ['response-items', 'responses-by-organization', 'response-times'], 'each of these tables once');
+  t.equal(removed.length, 200 * 8, 'nothing is removed twice');
+});
+
+t.test('ids begin with the time, so that what is stored together lies together', async (t) => {
+  const before = [newResponseId(), newItemId('msg')];
+  await sleep(5);
+  const after = [newResponseId(), newItemId('msg')];
+  for (const [at, id] of before.entries()) t.ok(id < (after[at] as string), `${id} is before ${after[at]}`);
+  t.ok(isResponseId(before[0] as string));
+  const ends = Array.from({ length: 1_000 }, () => newResponseId().slice(-36));
+  t.equal(new Set(ends).size, 1_000);
+  for (const digit of '0123456789abcdef') t.ok(ends.every((end) => end.length === 36) && ends.some((end) => end.startsWith(digit)), `${digit} comes first in one of them`);
+});
+
+t.test('a sweep that is cut short at any transaction loses nothing that is needed, and the next one erases the rest', async (t) => {
+  let whole = false;
+  for (let admitted = 1; !whole; admitted++) {
+    const open = await openResponses();
+    const { responses, clock } = open;
+    const [root, middle] = [record(), record({ createdAt: START + 1 })];
+    const last = record({ createdAt: START + 25 * DAY, previousId: middle.id });
+    await responses.save(root);
+    await responses.save({ ...middle, previousId: root.id });
+    await responses.save(last);
+    const image = message('user', [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }], [new Uint8Array([1])]);
+    const logged = record({ background: true, status: 'queued', output: [] });
+    for (const one of [record(), record({ input: [image] }), logged]) await responses.save(one);
+    await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
+    clock.now = START + 31 * DAY;
+    let seen = 0;
+    // The first is refused, as by a full disk: from then on each transaction takes one step.
+    const admit = (): void => { if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device')); };
+    let failures = 0;
+    const cut = openResponseStore(noting(open.store, [], admit), { retention_days: 30 }, { now: () => clock.now, onError: () => { failures++; } });
+    await cut.sweep().catch(() => undefined);    // after the sweep at its opening
+    await cut.close();
+    whole = failures === 0;
+    await open.reopen();
+    await open.responses.sweep();
+    const chain = await open.responses.chain('org_a', last.id);
+    chain?.release();
+    if (JSON.stringify(chain?.responses.map(({ id, input }) => [id, input[0]?.id])) !== JSON.stringify([root, middle, last].map(({ id, input }) => [id, input[0]?.id]))) t.fail(`after ${admitted} transactions the chain is damaged`);
+    if ((await open.rows())['responses'] !== 3) t.fail(`after ${admitted} transactions rows are left: ${JSON.stringify(await open.rows())}`);
+    clock.now = START + 400 * DAY;
+    await open.responses.sweep();
+    t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions`);
+    await open.close();
+  }
 });
 
 t.test('a disk that takes no more', async (t) => {

@@ -72,7 +72,7 @@ t.test('engine totals follow the engine', async (t) => {
   t.teardown(() => telemetry.close());
   let preemptions = 3;
   telemetry.observeEngines(() => [{
-    model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, lastStepAgeMs: 7, promptTokens: 6, promptTokensCached: 1, preemptions,
+    model: 'm', waiting: 2, running: 1, pagesTotal: 10, pagesFree: 4, pagesCached: 5, kvUsedBytes: 4096, lastStepAgeMs: 7, promptTokens: 6, promptTokensCached: 1, preemptions,
     steps: 1, prefillTokens: 2, decodeTokens: 3, guessedTokens: 9, guessedRight: 4, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
   }]);
   t.equal((await scrape(telemetry)).get('monolith_preemptions_total{model="m"}'), 3);
@@ -82,6 +82,7 @@ t.test('engine totals follow the engine', async (t) => {
   t.equal(values.get('monolith_guessed_tokens_total{model="m",outcome="right"}'), 4);
   t.equal(values.get('monolith_guessed_tokens_total{model="m",outcome="wrong"}'), 5);
   t.equal(values.get('monolith_kv_pages{model="m",state="free"}'), 4);
+  t.equal(values.get('monolith_kv_used_bytes{model="m"}'), 4096);
   t.equal(values.get('monolith_requests_waiting{model="m"}'), 2);
   t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);
 });
@@ -103,7 +104,7 @@ t.test('log lines for people', (t) => {
 
 t.test('the names that boards made for vLLM read', async (t) => {
   const engine = {
-    model: 'm "1"', waiting: 2, running: 3, pagesTotal: 100, pagesFree: 40, pagesCached: 35, lastStepAgeMs: 0, promptTokens: 900, promptTokensCached: 600,
+    model: 'm "1"', waiting: 2, running: 3, pagesTotal: 100, pagesFree: 40, pagesCached: 35, kvUsedBytes: 4096, lastStepAgeMs: 0, promptTokens: 900, promptTokensCached: 600,
     preemptions: 1, steps: 5, prefillTokens: 300, decodeTokens: 77, guessedTokens: 0, guessedRight: 0, cancelledQueued: 0, cancelledPrefill: 0, cancelledDecode: 0,
   };
   for (const metricNames of ['both', 'monolith', 'vllm'] as const) {

@@ -1,13 +1,15 @@
 #include "backend/cuda/loader.h"
 
+#include <algorithm>
 #include <cstring>
-#include <thread>
+
+#include "base/control_group.h"
 
 namespace monolith::cuda {
 namespace {
 
 // Enough to read the system's file cache faster than a device takes it.
-constexpr unsigned kMostThreads = 8;
+constexpr int kMostThreads = 8;
 
 }  // namespace
 
@@ -54,8 +56,7 @@ Status Loader::prepare(size_t bytes) {
     piece.staging = *memory;
   }
   if (!threads_)
-    threads_ = std::make_unique<ThreadPool>(
-        static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads)));
+    threads_ = std::make_unique<ThreadPool>(std::min(usable_processors(), kMostThreads));
   return {};
 }
 

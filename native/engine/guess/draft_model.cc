@@ -32,7 +32,10 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   if (plan->slot_bytes > 0)
     return Error{ErrorCode::kUnsupported, "a draft of architecture '" + params->architecture_name +
                                               "' has recurrent state, which cannot be taken back a token at a time"};
-  own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, limits.n_pages);
+  // Each text that is drafted for has pages of its own, up to a whole context; nothing is kept for later.
+  const int64_t useful = int64_t{kMostSequences} * static_cast<int64_t>(pages_for(own.max_context));
+  const int64_t most = backend.free_memory() > 0 ? limits.n_pages : std::min(limits.n_pages, useful);
+  own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, most);
   return own;
 }
 
@@ -53,6 +56,7 @@ DraftModel::DraftModel(Model& model, int n_vocab)
   assert(n_vocab <= model.params().n_vocab && model.limits().max_batch_tokens >= 2 * kMostSequences);
   const size_t pages = std::min(pages_for(model.limits().max_context), static_cast<size_t>(pool_.size()));
   for (Slot& slot : slots_) slot.pages.reserve(pages);
+  unused_kv_.set(model.kv().bytes - model.kv().bytes_of_first(0));
   tasks_.reserve(kMostSequences);
   tokens_.reserve(kMostRows);
   logit_rows_.reserve(kMostSequences);
@@ -153,7 +157,9 @@ void DraftModel::see(Slot& slot, std::span<const TokenId> tokens) const {
 bool DraftModel::make_room(Slot& slot, int n_tokens) {
   while (slot.pages.size() < pages_for(n_tokens)) {
     if (slot.pages.size() == slot.pages.capacity()) return false;
+    const int64_t touched = pool_.touched();
     const PageId page = pool_.allocate();
+    if (pool_.touched() != touched) unused_kv_.set(model_.kv().bytes - model_.kv().bytes_of_first(pool_.touched()));
     if (page != kNoPage) slot.pages.push_back(page);
     else if (!take_from_idle(&slot)) return false;
   }

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/memory_claim.h"
 #include "base/result.h"
 #include "engine/sampling/batch_sampler.h"
 #include "engine/guess/draft_pace.h"
@@ -30,7 +31,7 @@ class DraftModel final : public Drafter {
   static constexpr int kMostRows = 64;        // of one step of its own
 
   // The draft's limits, given the main model's: as many pages as the main model has, but no more than fit into its
-  // `kv_bytes`. Errors: those of Model::plan.
+  // `kv_bytes`, nor on a processor than it can use. Errors: those of Model::plan.
   static Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                            uint64_t kv_bytes);
   // Whether each token is the same in both. The error names the first that is not: kInvalidArgument.
@@ -77,6 +78,7 @@ class DraftModel final : public Drafter {
   Model& model_;
   BatchSampler sampler_;
   PagePool pool_;
+  MemoryClaim unused_kv_;                    // of pages that were never used
   std::vector<Slot> slots_;
   std::vector<Task> tasks_;                  // of this call
   std::vector<int32_t> tokens_, logit_rows_; // the step's batch

@@ -15,6 +15,7 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.pages_total = get(pages_total);
   stats.pages_free = get(pages_free);
   stats.pages_cached = get(pages_cached);
+  stats.kv_used_bytes = get(kv_used_bytes);
   if (const int64_t progress = get(progress_at_ns); progress != kIdle)
     stats.last_step_age_ms = static_cast<double>(std::max<int64_t>(0, now.time_since_epoch().count() - progress)) * 1e-6;
   stats.max_batch_tokens = get(max_batch_tokens);

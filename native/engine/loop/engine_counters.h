@@ -17,6 +17,7 @@ class EngineCounters {
   QueueRoom queue;              // submitted and neither started nor ended
   std::atomic<int> running{0};
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
+  std::atomic<uint64_t> kv_used_bytes{0};
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
   std::atomic<int64_t> progress_at_ns{kIdle};   // Clock of the last step, or of the work's arrival
   std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, most_batch_tokens{0}, most_sequences{0};

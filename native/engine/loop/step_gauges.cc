@@ -34,6 +34,12 @@ void StepGauges::update() {
   counters_.pages_total.store(pages_.size(), std::memory_order_relaxed);
   counters_.pages_free.store(pages_.free(), std::memory_order_relaxed);
   counters_.pages_cached.store(pages_.cached(), std::memory_order_relaxed);
+  if (pages_.touched() != touched_seen_) {
+    touched_seen_ = pages_.touched();
+    const size_t used = kv_.bytes_of_first(touched_seen_);
+    unused_kv_.set(kv_.bytes - used);
+    counters_.kv_used_bytes.store(used, std::memory_order_relaxed);
+  }
   counters_.preemptions.store(scheduler_.preemptions(), std::memory_order_relaxed);
   counters_.cached_tokens.store(scheduler_.cached_tokens(), std::memory_order_relaxed);
 }

@@ -49,7 +49,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
       guesses_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
-      gauges_(counters, scheduler_, cache_.pool()),
+      gauges_(counters, scheduler_, cache_.pool(), model.kv()),
       images_(tower, model.params().input_width(), options.embedding_bytes_max, counters),
       requests_(scheduler_, guesses_, images_, gauges_, counters),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),

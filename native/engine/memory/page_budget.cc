@@ -1,11 +1,11 @@
 #include "engine/memory/page_budget.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <fstream>
 #include <string>
+
+#include "base/machine_memory.h"
+#include "base/memory_claim.h"
 
 namespace monolith {
 namespace {
@@ -46,26 +46,11 @@ Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) 
                                               " bytes a sequence, and there must be room for " + std::to_string(kLeast)};
   limits.n_slots = static_cast<int>(slots);
   if (budget.memory > 0) budget.memory -= slots * slot_bytes;
+  budget.free -= std::min(budget.free, slots * slot_bytes);
   return {};
 }
 
 }  // namespace
-
-uint64_t within_group(uint64_t bytes, std::istream& limit) {
-  uint64_t group = 0;
-  if (!(limit >> group) || group == 0) return bytes;
-  return bytes == 0 ? group : std::min(bytes, group);
-}
-
-uint64_t physical_memory() {
-  const long pages = sysconf(_SC_PHYS_PAGES);
-  const long page_size = sysconf(_SC_PAGESIZE);
-  const uint64_t bytes = pages > 0 && page_size > 0
-                             ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_size)
-                             : 0;
-  std::ifstream limit("/sys/fs/cgroup/memory.max");
-  return within_group(bytes, limit);
-}
 
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {
   const auto pages_in = [page_bytes](uint64_t bytes) {
@@ -95,6 +80,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
       room = budget.is_device ? budget.memory / 10 * 9 : budget.memory / 2;
       pages = std::min(one, pages_in(room));
     }
+    if (!budget.is_device) pages = std::max(pages, pages_in(std::min(budget.free / 4, kMaxDefaultKvBytes)));
   }
   if (pages < budget.layout.tables()) {
     return Error{ErrorCode::kInvalidArgument,
@@ -121,7 +107,8 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
   limits.max_context = params->context_length;
   auto plan = Model::plan(file, backend, limits, head);
   if (!plan) return plan.error();
-  PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = physical_memory(), .layout = plan->layout,
+  const MachineMemory machine = machine_memory();
+  PageBudget budget{.max_context = max_context, .kv_bytes = kv_bytes, .memory = machine.total, .layout = plan->layout,
                     .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
   if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
     const uint64_t taken = plan->weight_bytes + plan->activation_bytes + plan->overhead_bytes + kHeadroomBytes;
@@ -131,6 +118,9 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
     }
     budget.memory = free_bytes - taken;
     budget.is_device = true;
+  } else {
+    const uint64_t taken = plan->weight_bytes + plan->activation_bytes + MemoryClaim::all();
+    budget.free = machine.available - std::min(machine.available, taken);
   }
   if (Status status = choose_slots(plan->slot_bytes, budget, limits); !status) return status.error();
   auto choice = choose_pages(params->context_length, plan->page_bytes, budget);

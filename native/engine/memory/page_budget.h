@@ -1,9 +1,8 @@
 // How long a context and how many KV pages a model gets: one rule for loading and for inspecting.
-// Pure functions but for physical_memory().
+// Pure functions, apart from choose_limits(), which looks at the machine's memory.
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 
 #include "backend/backend.h"
 #include "base/result.h"
@@ -11,17 +10,12 @@
 
 namespace monolith {
 
-// Bytes of memory this process may use at most: the machine's, or its control group's if less.
-uint64_t physical_memory();
-// Of so many, 0 being unknown, as many as a control group (version 2, a container's) allows: `limit` is its memory.max, which
-// has a number, or "max", or is not there.
-uint64_t within_group(uint64_t bytes, std::istream& limit);
-
 struct PageBudget {
   int max_context = 0;    // longest sequence wanted; 0 = the file's own, as far as memory allows
-  uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = room for a few full contexts
-  uint64_t memory = 0;    // physical_memory(), or what a device has left beside the weights; 0 = unknown
+  uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = by the rule below
+  uint64_t memory = 0;    // machine_memory().total, or what a device has left beside the weights; 0 = unknown
   bool is_device = false; // `memory` is a device's own
+  uint64_t free = 0;      // on a processor: bytes that nothing has taken or planned, beside what the model takes without its pool
   KvLayout layout = {};
   int rows = 1;           // of one sequence that a step computes
 };
@@ -31,17 +25,17 @@ struct PageChoice {
   int64_t pages = 0;  // enough for one such sequence
 };
 
+// Memory that a pool may grow to where nobody asked for a size: prompts of many users stay in it. At most this.
+inline constexpr uint64_t kMaxDefaultKvBytes = uint64_t{8} << 30;
+
 // The rule, with `page_bytes` from a MemoryPlan:
-//   kv_bytes given     the pool is that many bytes; the context is what was asked for, or the
-//   file's, cut
-//                      to what the pool holds.
-//   kv_bytes 0         the pool has room for 4 full contexts (of layers with a window, for what a
-//   sequence so long holds of them at once) but takes at most a quarter of
-//   `memory`. An
-//                      unasked context (0) is cut to fit that quarter once; a context that was
-//                      asked for may take up to half of `memory`, and is cut only there.
-//   On a device the memory serves nothing else: three quarters of it instead of a quarter, nine tenths
-//   instead of half, and room for as many contexts as fit, up to 256.
+//   kv_bytes given     The pool has that many bytes. The context is the one asked for, or the file's, cut to what the pool holds.
+//   kv_bytes 0         The pool has room for 4 full contexts (in layers with a window: for what such a sequence holds there at one
+//                      time), but takes at most a quarter of `memory`. A context that nobody asked for (0) is cut to fit that
+//                      quarter once; a context that was asked for may take up to half of `memory`, and is cut only there.
+//                      If a quarter of `free`, at most kMaxDefaultKvBytes, is more, the pool has that many bytes.
+//   On a device the memory serves nothing else: three quarters of it instead of a quarter, nine tenths instead of half, and
+//   room for as many contexts as fit, up to 256.
 // Errors: kInvalidArgument if not even one page fits, or kv_bytes exceeds memory.
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget);
 

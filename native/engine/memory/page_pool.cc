@@ -4,10 +4,26 @@
 
 namespace monolith {
 
-PagePool::PagePool(int64_t n_pages)
-    : references_(static_cast<size_t>(n_pages), 0), indexed_(static_cast<size_t>(n_pages), 0), next_(static_cast<size_t>(n_pages), kNoPage) {
-  free_.reserve(static_cast<size_t>(n_pages));
-  for (int64_t page = n_pages - 1; page >= 0; --page) free_.push_back(static_cast<PageId>(page));
+PagePool::PagePool(int64_t n_pages) : n_pages_(n_pages) {
+  const auto size = static_cast<size_t>(n_pages);
+  references_.reserve(size);
+  indexed_.reserve(size);
+  next_.reserve(size);
+  free_.reserve(size);
+}
+
+// A free page; there is one.
+PageId PagePool::take() {
+  if (!free_.empty()) {
+    const PageId page = free_.back();
+    free_.pop_back();
+    return page;
+  }
+  const auto page = static_cast<PageId>(references_.size());
+  references_.push_back(0);
+  indexed_.push_back(0);
+  next_.push_back(kNoPage);
+  return page;
 }
 
 PageId PagePool::allocate(int n) {
@@ -15,8 +31,7 @@ PageId PagePool::allocate(int n) {
   if (free() < n) return kNoPage;
   PageId behind = kNoPage;
   for (; n > 0; --n) {
-    const PageId page = free_.back();
-    free_.pop_back();
+    const PageId page = take();
     assert(references(page) == 0 && !indexed(page));
     next_[static_cast<size_t>(page)] = behind;
     behind = page;
@@ -81,7 +96,7 @@ bool PagePool::consistent() const {
     ++n_seen;
     return true;
   };
-  for (PageId lead = 0; lead < size(); ++lead) {
+  for (PageId lead = 0; lead < touched(); ++lead) {
     if (references(lead) < 0) return false;
     if (references(lead) == 0 && !indexed(lead)) continue;
     for (PageId page = lead; page != kNoPage; page = next(page)) {
@@ -91,7 +106,7 @@ bool PagePool::consistent() const {
   }
   for (const PageId page : free_)
     if (!see(page) || references(page) != 0 || indexed(page)) return false;
-  return cached == cached_ && n_seen == size();
+  return cached == cached_ && n_seen == touched();
 }
 
 }  // namespace monolith

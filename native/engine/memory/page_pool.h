@@ -22,11 +22,14 @@ inline constexpr PageId kNoPage = -1;
 
 class PagePool {
  public:
-  // Allocates all bookkeeping for `n_pages`; nothing later allocates.
+  // Reserves address space for the bookkeeping of `n_pages`. It becomes memory as pages are used for the first time; nothing
+  // later allocates.
   explicit PagePool(int64_t n_pages);
 
-  int64_t size() const { return static_cast<int64_t>(references_.size()); }
-  int64_t free() const { return static_cast<int64_t>(free_.size()); }
+  int64_t size() const { return n_pages_; }
+  // Pages from 0 that were ever allocated. Free ones among them are allocated again before any other.
+  int64_t touched() const { return static_cast<int64_t>(references_.size()); }
+  int64_t free() const { return static_cast<int64_t>(free_.size()) + size() - touched(); }
   int64_t cached() const { return cached_; }
   int64_t referenced() const { return size() - free() - cached_; }
 
@@ -54,10 +57,14 @@ class PagePool {
   int64_t pages_of(PageId page) const;
   void set_free(PageId page);
 
+  PageId take();
+
+  int64_t n_pages_;
+  // Of touched pages:
   std::vector<int32_t> references_;   // of leads; 0 for the others
   std::vector<uint8_t> indexed_;      // the same
   std::vector<PageId> next_;          // of pages that are not free
-  std::vector<PageId> free_;   // a stack: the page released last is the warmest
+  std::vector<PageId> free_;          // a stack: the page released last is the warmest
   int64_t cached_ = 0;
 };
 

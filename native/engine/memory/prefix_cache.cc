@@ -21,15 +21,26 @@ PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, con
     : layout_(layout),
       pool_(n_pages),
       names_(layout.full > 0 ? 0 : n_names),
-      nodes_(static_cast<size_t>(node_pool().size())),
-      keys_(nodes_.size()),
-      buckets_(std::bit_ceil(nodes_.size() * 2), kNoPage),
-      owners_(layout.windowed > 0 ? static_cast<size_t>(n_pages) : 0, kNoPage),
-      unused_(n_nodes()),
-      unused_windows_(static_cast<int64_t>(owners_.size())),
-      slots_(n_slots, n_nodes()),
+      buckets_(std::bit_ceil(static_cast<size_t>(node_pool().size()) * 2), kNoPage),
+      unused_(node_pool().size()),
+      unused_windows_(layout.windowed > 0 ? n_pages : 0),
+      slots_(n_slots, node_pool().size()),
       seed_(seed),
-      hash_mask_(hash_mask) {}
+      hash_mask_(hash_mask) {
+  nodes_.reserve(static_cast<size_t>(node_pool().size()));
+  keys_.reserve(static_cast<size_t>(node_pool().size()));
+  if (layout.windowed > 0) owners_.reserve(static_cast<size_t>(n_pages));
+}
+
+// After allocate(): rows for the pages that were taken for the first time.
+void PrefixCache::reach_touched() {
+  const auto nodes = static_cast<size_t>(n_nodes());
+  if (nodes_.size() < nodes) {
+    nodes_.resize(nodes);
+    keys_.resize(nodes);
+  }
+  if (layout_.windowed > 0 && owners_.size() < static_cast<size_t>(pool_.touched())) owners_.resize(static_cast<size_t>(pool_.touched()), kNoPage);
+}
 
 // As many contexts as there are windows.
 int64_t PrefixCache::names_for(const KvLayout& layout, int64_t n_pages, int max_context) {
@@ -106,16 +117,21 @@ bool PrefixCache::has_room(int64_t n, int64_t n_window) const {
 }
 
 PageId PrefixCache::allocate() {
-  if (layout_.full > 0) return make_free(layout_.full) ? pool_.allocate(layout_.full) : kNoPage;
-  if (names_.free() == 0) {
+  if (layout_.full > 0 && !make_free(layout_.full)) return kNoPage;
+  if (layout_.full == 0 && names_.free() == 0) {
     if (unused_.oldest() == kNoPage) return kNoPage;
     evict(unused_.oldest());
   }
-  return names_.allocate();
+  const PageId page = layout_.full > 0 ? pool_.allocate(layout_.full) : names_.allocate();
+  reach_touched();
+  return page;
 }
 
 PageId PrefixCache::allocate_window() {
-  return make_free(layout_.windowed) ? pool_.allocate(layout_.windowed) : kNoPage;
+  if (!make_free(layout_.windowed)) return kNoPage;
+  const PageId page = pool_.allocate(layout_.windowed);
+  reach_touched();
+  return page;
 }
 
 void PrefixCache::share(PageId page) {
@@ -183,7 +199,7 @@ void PrefixCache::evict_window(PageId page) {
 bool PrefixCache::consistent() const {
   const PagePool& pool = node_pool();
   if (!pool_.consistent() || !names_.consistent()) return false;
-  std::vector<int32_t> children(nodes_.size(), 0);
+  std::vector<int32_t> children(static_cast<size_t>(n_nodes()), 0);
   int64_t n_indexed = 0, n_hashed = 0, n_unused = 0, n_windows = 0, n_unused_windows = 0;
   const auto is_node = [&](PageId page) { return pool.indexed(page) && (layout_.full == 0 || !is_indexed_window(page)); };
   for (PageId page = 0; page < n_nodes(); ++page) {
@@ -214,7 +230,7 @@ bool PrefixCache::consistent() const {
 }
 
 bool PrefixCache::consistent(std::span<const PageTable* const> pages, std::span<const PageTable* const> window_pages) const {
-  std::vector<int32_t> held(nodes_.size(), 0), held_in_pool(static_cast<size_t>(pool_.size()), 0);
+  std::vector<int32_t> held(static_cast<size_t>(n_nodes()), 0), held_in_pool(static_cast<size_t>(pool_.touched()), 0);
   const auto count = [](std::span<const PageTable* const> tables, std::vector<int32_t>& counts) {
     for (const PageTable* table : tables)
       for (const PageId page : *table)
@@ -222,9 +238,9 @@ bool PrefixCache::consistent(std::span<const PageTable* const> pages, std::span<
   };
   count(pages, layout_.full > 0 ? held_in_pool : held);
   count(window_pages, held_in_pool);
-  for (PageId page = 0; page < pool_.size(); ++page)
+  for (PageId page = 0; page < pool_.touched(); ++page)
     if (pool_.references(page) != held_in_pool[static_cast<size_t>(page)]) return false;
-  for (PageId name = 0; name < names_.size(); ++name)
+  for (PageId name = 0; name < names_.touched(); ++name)
     if (names_.references(name) != held[static_cast<size_t>(name)]) return false;
   return consistent();
 }

@@ -15,7 +15,8 @@
 //     already indexed), so the descendants of an unreferenced page are unreferenced too.
 //  2. release_all() lets go of the deepest page first, so a page enters the list after its descendants.
 //  3. Hence the list's oldest page has no descendant left, and free + cached pages are all obtainable.
-// Every operation is O(1) per page; nothing allocates after construction.
+// Every operation is O(1) per page; nothing allocates after construction. Bookkeeping of a page becomes memory when the page
+// is first used, so that a large pool costs nothing before.
 //
 // Layers with a window keep theirs in pages of their own, the window pages. A node has one for the same positions as
 // long as somebody needs it or nobody else does: whoever refers to it refers to the node, and it may be evicted
@@ -99,7 +100,8 @@ class PrefixCache {
     int32_t n_children = 0;
   };
 
-  int64_t n_nodes() const { return static_cast<int64_t>(nodes_.size()); }
+  int64_t n_nodes() const { return node_pool().touched(); }
+  void reach_touched();
   bool is_indexed_window(PageId page) const { return !owners_.empty() && owners_[static_cast<size_t>(page)] != kNoPage; }
   Node& node(PageId page) { return nodes_[static_cast<size_t>(page)]; }
   const Node& node(PageId page) const { return nodes_[static_cast<size_t>(page)]; }

@@ -3,12 +3,14 @@
 namespace monolith {
 
 void ReleaseOrder::append(PageId page, uint64_t now) {
+  reach(page);
   link(page) = {newest_, kNoPage, now};
   if (newest_ != kNoPage) link(newest_).newer = page; else oldest_ = page;
   newest_ = page;
 }
 
 void ReleaseOrder::prepend(PageId page) {
+  reach(page);
   link(page) = {kNoPage, oldest_, 0};
   if (oldest_ != kNoPage) link(oldest_).older = page; else newest_ = page;
   oldest_ = page;

@@ -12,7 +12,8 @@ namespace monolith {
 // Pages, or slots, in the order in which they became unused.
 class ReleaseOrder {
  public:
-  explicit ReleaseOrder(int64_t n_pages) : links_(static_cast<size_t>(n_pages)) {}
+  // Links become memory as pages are appended for the first time; nothing allocates after construction.
+  explicit ReleaseOrder(int64_t n_pages) { links_.reserve(static_cast<size_t>(n_pages)); }
 
   PageId oldest() const { return oldest_; }
   uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
@@ -35,6 +36,9 @@ class ReleaseOrder {
     PageId older = kNoPage, newer = kNoPage;
     uint64_t since = 0;
   };
+  void reach(PageId page) {
+    if (static_cast<size_t>(page) >= links_.size()) links_.resize(static_cast<size_t>(page) + 1);
+  }
   Link& link(PageId page) { return links_[static_cast<size_t>(page)]; }
   const Link& link(PageId page) const { return links_[static_cast<size_t>(page)]; }
 

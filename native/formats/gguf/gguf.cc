@@ -1,14 +1,13 @@
 // Look-ups in a parsed file. Everything here reads what the parser has checked; any thread.
 #include "formats/gguf/gguf.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
+#include "base/machine_memory.h"
 #include "formats/gguf/parser.h"
 #include "formats/gguf/split_file.h"
 
@@ -113,9 +112,9 @@ std::span<const std::byte> GgufFile::read(const GgufTensor& tensor, size_t offse
 }
 
 bool GgufFile::fits_beside(size_t bytes) const {
-  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page <= 0) return true;
-  const size_t most = static_cast<size_t>(pages) * static_cast<size_t>(page) / 10 * 9;   // others need some
+  const uint64_t total = machine_memory().total;
+  if (total == 0) return true;
+  const uint64_t most = total / 10 * 9;   // others need some
   return bytes <= most && file_bytes_ <= most - bytes;
 }
 

@@ -114,7 +114,7 @@ class GgufFile {
                                   std::vector<std::byte>& scratch) const;
   // They will not be read again soon: the system may have their pages back, those in its cache too if asked.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
-  // Whether this machine's memory holds all of the file beside so many bytes.
+  // Whether the memory that this process may use holds the whole file and `bytes` more.
   bool fits_beside(size_t bytes) const;
   // The system's cache forgets the whole file: what it keeps now would have to be found among the weights otherwise, piece by piece.
   void leave_cache() const;

@@ -2,8 +2,7 @@
 
 #include <sys/stat.h>
 
-#include <thread>
-
+#include "base/control_group.h"
 #include "formats/gguf/assembled_file.h"
 #include "formats/hf/folder.h"
 #include "formats/hf/vision_folder.h"
@@ -22,8 +21,7 @@ Result<std::unique_ptr<const GgufFile>> open_model_file(const std::string& path,
   auto file = is_folder(path) ? hf::open_folder(path) : GgufFile::open_for_change(path);
   if (!file) return file.error();
   if (options.quantize) {
-    const int processors = static_cast<int>(std::thread::hardware_concurrency());
-    AssembledFile::quantize(**file, *options.quantize, options.threads > 0 ? options.threads : processors);
+    AssembledFile::quantize(**file, *options.quantize, options.threads > 0 ? options.threads : usable_processors());
   }
   return std::unique_ptr<const GgufFile>(std::move(*file));
 }

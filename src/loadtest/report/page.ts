@@ -5,7 +5,7 @@ import type { Summary } from '../types.js';
 import { bars, curves, dots, escape } from './charts.js';
 import type { FinishedRun, LoadReport } from './report.js';
 import { gapCurves, latencyCurves, slowest, timelineOf, ttftDots } from './series.js';
-import { duration, errorRows, LATENCY_HEAD, latencyRows, number, rateRows, requestsLine, verdictRows } from './table.js';
+import { duration, errorRows, LATENCY_HEAD, latencyRows, number, rateTables, requestsLine, runName, verdictRows } from './table.js';
 
 const STYLE = `
 :root{color-scheme:light dark;--back:#fff;--card:#f7f7f8;--text:#1c1e21;--soft:#63676e;--line:#dfe1e5;--bad:#b3261e;--good:#1f7a4a;--c0:#2463c8;--c1:#d2622a;--c2:#2f8f5b;--c3:#8a4fbf;--c4:#b08900;--c5:#5c6b7a}
@@ -47,10 +47,12 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
   ].join('\n');
 }
 
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** `runs`: with records, as many as the report has. */
 export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): string {
   const { target, workload, arrival, objectives } = report;
-  const rates = rateRows(report);
+  const rates = rateTables(report).filter(({ rows }) => rows.length > 0);
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -59,8 +61,8 @@ export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): st
 <p>${escape(`${target.dialect} at ${target.url}; ${arrival}; ${workload}`)}</p>
 <p class="soft">${escape(new Date(report.runs[0]?.startedAt ?? 0).toISOString())}, Monolith ${escape(report.version)}${objectives.length === 0 ? '' : '; goodput counts requests that keep every objective'}. Latencies count from when a request should have begun.</p>
 <p><code>${escape(report.command)}</code></p>
-${rates.length === 0 ? '' : `<h2>${report.runs.length > 1 ? `Of ${report.runs.length} runs: mean, and its 95 % confidence interval` : 'Rates'}</h2>${table(rates)}`}
-${runs.map((run, at) => runSection(run, runs.length > 1 ? `Run ${at + 1}` : 'Requests')).join('\n')}
+${rates.map(({ title, rows }) => `<h2>${escape(capital(title ?? 'rates'))}</h2>${table(rows)}`).join('\n')}
+${runs.map((run, at) => runSection(run, runs.length > 1 ? capital(runName(report, at)) : 'Requests')).join('\n')}
 </body></html>
 `;
 }

@@ -5,7 +5,8 @@ import { nameOf } from '../objectives.js';
 import { LATENCIES } from '../types.js';
 import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
 
-export interface RunReport { readonly startedAt: number; readonly seed: number; readonly summary: Summary }
+/** `round`: from 1; rounds of one seed ask the same. */
+export interface RunReport { readonly startedAt: number; readonly seed: number; readonly round: number; readonly summary: Summary }
 
 export interface LoadReport {
   readonly tool: 'monolith bench serve';
@@ -21,8 +22,10 @@ export interface LoadReport {
   readonly threads: number;
   readonly objectives: readonly Objective[];
   readonly runs: readonly RunReport[];
-  /** By figure, over all runs. */
+  /** By figure, over the first rounds of all runs. */
   readonly repeated: Readonly<Record<string, Repeated>>;
+  /** The same of each later round. */
+  readonly laterRounds: readonly { readonly round: number; readonly repeated: Readonly<Record<string, Repeated>> }[];
 }
 
 /** Figures of a run that are compared between runs, by name: milliseconds, rates per second, shares. */
@@ -43,8 +46,14 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   return figures;
 }
 
-/** Figures that every run has. */
-export function repeatedFigures(runs: readonly RunReport[]): Record<string, Repeated> {
+/** By round: figures that every run has in it. */
+export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
+  const ofRound = (wanted: number): Record<string, Repeated> => repeatedOfRuns(runs.filter(({ round }) => round === wanted));
+  const rounds = [...new Set(runs.map(({ round }) => round))];
+  return { repeated: ofRound(1), laterRounds: rounds.filter((round) => round > 1).map((round) => ({ round, repeated: ofRound(round) })) };
+}
+
+function repeatedOfRuns(runs: readonly RunReport[]): Record<string, Repeated> {
   const all = runs.map(({ summary }) => figuresOf(summary));
   const names = Object.keys(all[0] ?? {}).filter((name) => all.every((figures) => figures[name] !== undefined));
   return Object.fromEntries(names.map((name) => [name, repeatedOf(all.map((figures) => figures[name] as number))]));
@@ -57,7 +66,7 @@ export function recordLine(record: RequestRecord): string {
 }
 
 /** Records with what they belong to, for reports. */
-export interface FinishedRun { readonly run: LoadRun; readonly result: LoadResult; readonly summary: Summary }
+export interface FinishedRun { readonly run: LoadRun; readonly round: number; readonly result: LoadResult; readonly summary: Summary }
 
 /** JSON has no infinity: a percentile that failures made infinite is told as null. */
 export const finite = (_key: string, value: unknown): unknown => (typeof value === 'number' && !Number.isFinite(value) ? null : value);

@@ -31,14 +31,29 @@ export function withInterval({ mean, low, high }: Repeated, show: (value: number
   return low === null || high === null ? show(mean) : `${show(mean)} (${show(Math.max(0, low))} to ${show(high)})`;
 }
 
-/** Over all runs. */
-export function rateRows({ repeated, runs }: LoadReport): string[][] {
+/** What a run of a report is called. */
+export function runName({ runs }: Pick<LoadReport, 'runs'>, at: number): string {
+  const first = runs.filter(({ round }) => round === 1).length, round = `round ${runs[at]?.round}`;
+  const run = `run ${runs.slice(0, at + 1).filter((one) => one.round === 1).length}`;
+  return runs.length === first ? run : first === 1 ? round : `${run}, ${round}`;
+}
+
+/** Over all runs: a table for each round. A title where there is more than one run. */
+export function rateTables({ repeated, laterRounds, runs }: Pick<LoadReport, 'repeated' | 'laterRounds' | 'runs'>): { title: string | null; rows: string[][] }[] {
+  const count = runs.filter(({ round }) => round === 1).length;
+  return [{ round: 1, repeated }, ...laterRounds].map((one) => {
+    const parts = [...laterRounds.length > 0 ? [`round ${one.round}`] : [], ...count > 1 ? [`mean of ${count} runs (95 % confidence)`] : []];
+    return { title: parts.length > 0 ? parts.join(': ') : null, rows: rateRows(one.repeated, count > 1 || laterRounds.length > 0) };
+  });
+}
+
+function rateRows(repeated: LoadReport['repeated'], withLatencies: boolean): string[][] {
   const rows: [string, string][] = [
     ['requests/s', 'requests_per_second'], ['output tokens/s', 'output_tokens_per_second'], ['all tokens/s', 'total_tokens_per_second'],
     ['good requests/s', 'goodput_requests_per_second'],
   ];
   const table = rows.flatMap(([name, key]) => (repeated[key] === undefined ? [] : [[name, withInterval(repeated[key])]]));
-  if (runs.length > 1) {
+  if (withLatencies) {
     for (const metric of ['ttft', 'itl', 'tpot', 'e2e']) {
       for (const place of ['p50', 'p99']) {
         const figure = repeated[`${metric}_${place}_ms`];

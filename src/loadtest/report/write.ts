@@ -13,7 +13,7 @@ import type { FinishedRun, LoadReport } from './report.js';
 import { vllmResult } from './vllm.js';
 
 /**
- * FOLDER/report.html, result.json and, in run-1 and so on, requests.jsonl, vllm.json, profile_export_aiperf.json and
+ * FOLDER/report.html, result.json and, in run-1, run-1-round-2 and so on, requests.jsonl, vllm.json, profile_export_aiperf.json and
  * profile_export.jsonl. Throws LoadError where it cannot be written.
  */
 export async function writeReport(folder: string, report: LoadReport, runs: readonly FinishedRun[]): Promise<void> {
@@ -21,8 +21,10 @@ export async function writeReport(folder: string, report: LoadReport, runs: read
     mkdirSync(folder, { recursive: true });
     json(join(folder, 'result.json'), report);
     writeFileSync(join(folder, 'report.html'), reportPage(report, runs));
-    for (const [at, run] of runs.entries()) {
-      const own = join(folder, `run-${at + 1}`);
+    let number = 0;
+    for (const run of runs) {
+      if (run.round === 1) number++;
+      const own = join(folder, `run-${number}${run.round > 1 ? `-round-${run.round}` : ''}`);
       const { records, startedAt } = run.result;
       mkdirSync(own, { recursive: true });
       await lines(join(own, 'requests.jsonl'), records.length, (n) => recordLine(records[n] as (typeof records)[number]));

@@ -1,46 +1,47 @@
-// How stored responses end. A response that was deleted or has expired is dead: unknown at once. It is erased
-// when no stored response continues it and nobody holds it; then the one before it may be next, up to the
-// root of the chain. All of it in transactions short enough not to be felt; what one leaves undone is written
-// down with it, so that a crash only delays it to the next sweep. LMDB needs free pages to erase, too: where the disk has
-// none left, a response at a time, until what that frees has made room.
+// How stored responses end. A response that was deleted or has expired is dead: it is unknown from then on. It is erased
+// when no stored response continues it and no request holds it; then the response that it continues may be next, up to the
+// root of the chain. All of that happens in short transactions. A transaction that leaves work undone also writes down what
+// that is, so that a crash only delays it until the next sweep. How most responses expire: response-expiry.ts.
 
-import { performance } from 'node:perf_hooks';
 import { HeldResponses } from '../held-responses.js';
 import { itemKey } from '../response-parts.js';
 import type { Place } from '../response-parts.js';
+import { ResponseExpiry } from './response-expiry.js';
 import { ResponseTables, listKey } from './response-tables.js';
 import type { Head } from './response-tables.js';
 import { OPEN_GATE } from '../erase-gate.js';
 import type { EraseGate } from '../erase-gate.js';
-import { undoneBy } from '../store.js';
+import { ShortTransactions } from './short-transactions.js';
+import type { IsFull } from './short-transactions.js';
 import type { Key } from '../store.js';
 
-// The longest a transaction keeps the event loop, in milliseconds, but for the rows of one response.
-const SLICE_MS = 5;
 // Entries looked at per transaction.
 const PAGE = 64;
 const LOG_ROWS = 512;
 
-// After one that was too large, so many small transactions.
-const TIGHT = 256;
 const PLACES: readonly Place[] = ['input', 'output'];
 
 export class ResponseErasure {
-  #closed = false;
-  #tight = 0;                      // transactions that are to be small still
+  readonly #transactions: ShortTransactions;
+  readonly #expiry: ResponseExpiry;
 
   constructor(
     private readonly tables: ResponseTables, private readonly now: () => number, private readonly retentionS: number,
     private readonly held: HeldResponses = new HeldResponses(), private readonly gate: EraseGate = OPEN_GATE,
-  ) {}
+  ) {
+    this.#transactions = new ShortTransactions(tables.store);
+    this.#expiry = new ResponseExpiry(tables, this.#transactions, held, {
+      allows: () => this.gate.allows(), expiredUntil: () => this.now() - this.retentionS, kill: (id, head) => this.kill(id, head),
+    });
+  }
 
   isExpired(head: Head): boolean {
     return head.createdAt + this.retentionS <= this.now();
   }
 
-  /** What runs stops after its transaction. */
+  /** Running work ends after its transaction. */
   close(): void {
-    this.#closed = true;
+    this.#transactions.close();
   }
 
   /** While held, a dead response is not erased; that keeps its ancestors too. */
@@ -52,7 +53,7 @@ export class ResponseErasure {
       holding = false;
       this.held.release(id);
       // A failure leaves it to the next sweep, which meets the same failure and reports it.
-      if (!this.#closed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true) this.erase([id]).catch(() => undefined);
+      if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true) this.erase([id]).catch(() => undefined);
     };
   }
 
@@ -71,18 +72,18 @@ export class ResponseErasure {
 
   /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
   async erase(ids: readonly string[]): Promise<void> {
-    for (let left = ids; left.length > 0 && !this.#closed;) {
+    for (let left = ids; left.length > 0 && !this.#transactions.isClosed;) {
       const slice = left;
-      left = await this.#transaction(() => this.#eraseSlice(slice));
+      left = await this.#transactions.run((isFull) => this.#eraseSlice(slice, isFull));
     }
   }
 
   /** Erases an event log. `until`: the time it is noted under. */
   async eraseLog(id: string, until: number): Promise<void> {
     const { events, times } = this.tables;
-    for (let more = true; more && !this.#closed;) {
-      more = await this.#transaction(() => {
-        const limit = this.#isTight ? 1 : LOG_ROWS;
+    for (let more = true; more && !this.#transactions.isClosed;) {
+      more = await this.#transactions.run(() => {
+        const limit = this.#transactions.isTight ? 1 : LOG_ROWS;
         const rows = [...events.keys({ ...ResponseTables.below(id), limit })];
         for (const key of rows) void events.remove(key);
         if (rows.length === limit) return true;
@@ -96,8 +97,8 @@ export class ResponseErasure {
   async eraseOrganization(organizationId: string): Promise<number> {
     const { heads, byOrganization } = this.tables;
     for (let count = 0; ;) {
-      const killed = await this.#transaction(() => {
-        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: this.#isTight ? 1 : PAGE })] as [string, number, string][];
+      const killed = await this.#transactions.run(() => {
+        const page = [...byOrganization.keys({ ...ResponseTables.below(organizationId), limit: this.#transactions.isTight ? 1 : PAGE })] as [string, number, string][];
         return page.map((key) => {
           const head = heads.get(key[2]);
           if (head === undefined) void byOrganization.remove(key);
@@ -105,7 +106,7 @@ export class ResponseErasure {
           return { id: key[2], background: head?.background === true };
         });
       });
-      if (killed.length === 0 || this.#closed) return count;
+      if (killed.length === 0 || this.#transactions.isClosed) return count;
       count += killed.length;
       await this.erase(killed.map(({ id }) => id));
       for (const { id, background } of killed) if (background) await this.eraseLog(id, 0);
@@ -114,12 +115,7 @@ export class ResponseErasure {
 
   /** Erases what is past its time, as long as the gate allows; resolves to how many responses have expired. */
   async sweep(): Promise<number> {
-    let count = 0;
-    for (let more = true; more && !this.#closed && this.gate.allows();) {
-      const expired = await this.#transaction(() => this.#killExpired());
-      count += expired;
-      more = expired > 0;
-    }
+    const count = await this.#expiry.sweep();
     await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));
     if (this.gate.allows()) {
       await this.#each(['log'], ['log', Math.floor(this.now()) + 1], async (keys) => {
@@ -156,7 +152,7 @@ export class ResponseErasure {
 
   /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
-    for (let after: Key | null = null; !this.#closed;) {
+    for (let after: Key | null = null; !this.#transactions.isClosed;) {
       const page: Key[] = [...this.tables.times.keys({ from: after ?? from, to, limit: PAGE + 1 })];
       if (after !== null && String(page[0]) === String(after)) page.shift();
       if (page.length === 0) return;
@@ -165,50 +161,16 @@ export class ResponseErasure {
     }
   }
 
-  get #isTight(): boolean { return this.#tight > 0; }
-
-  /** What could not be written with all that it would erase is tried with little; so is what follows for a while: each that fails takes others' saves with it. */
-  async #transaction<T>(work: () => T): Promise<T> {
-    const { store } = this.tables;
-    try {
-      const result = await store.transaction(work);
-      this.#tight = Math.max(0, this.#tight - 1);
-      return result;
-    } catch (error) {
-      if (this.#isTight || undoneBy(error) === null) throw error;
-      this.#tight = TIGHT;
-      return store.transaction(work);
-    }
-  }
-
-  /** Within a transaction. How many it found; 0: there are no more. */
-  #killExpired(): number {
-    const { heads, times } = this.tables;
-    const end = performance.now() + SLICE_MS;
-    const due = [...times.keys({ from: ['created'], to: ['created', Math.floor(this.now() - this.retentionS) + 1], limit: PAGE })];
-    let count = 0;
-    for (const key of due as [string, number, string][]) {
-      if (count > 0 && (this.#isTight || performance.now() > end)) break;
-      const head = heads.get(key[2]);
-      if (head === undefined) void times.remove(key);
-      else if (this.isExpired(head)) this.kill(key[2], head);
-      else break;
-      count++;
-    }
-    return count;
-  }
-
   /** Within a transaction. What is left to be looked at, all of it noted as such. */
-  #eraseSlice(ids: readonly string[]): string[] {
+  #eraseSlice(ids: readonly string[], isFull: IsFull): string[] {
     const { times } = this.tables;
-    const end = performance.now() + SLICE_MS;
     let erased = 0;
     for (const [position, id] of ids.entries()) {
-      if (erased > 0 && (this.#isTight || performance.now() > end)) return ids.slice(position);
+      if (erased > 0 && isFull()) return ids.slice(position);
       void times.remove(['erase', 0, id]);
       for (let next = this.#eraseOne(id); next !== null; next = this.#eraseOne(next)) {
         erased++;
-        if (!this.#isTight && performance.now() <= end) continue;
+        if (!isFull()) continue;
         void times.put(['erase', 0, next], []);
         return [next, ...ids.slice(position + 1)];
       }

@@ -1,7 +1,6 @@
 #include "backend/cpu/machine/isa.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -18,6 +17,8 @@
 #include <sys/auxv.h>
 #endif
 #endif
+
+#include "base/control_group.h"
 
 namespace monolith {
 namespace {
@@ -153,14 +154,9 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
 }
 
 int usable_cores() {
-  int cores = allowed_cores();
-  // cgroup v2: "<quota> <period>" in microseconds, or "max <period>". A container with a quota of two
-  // cores gains nothing from more threads: the kernel would stop them all for the rest of each period.
-  long long quota = 0, period = 0;
-  const std::string limit = first_line("/sys/fs/cgroup/cpu.max");
-  if (std::sscanf(limit.c_str(), "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
-    cores = std::min<int>(cores, static_cast<int>(std::max(1LL, (quota + period - 1) / period)));
-  return std::max(1, cores);
+  // A group with a quota of two processors gains nothing from more threads: the kernel would stop them all for the rest of
+  // each period.
+  return std::max(1, std::min(allowed_cores(), group_limits().processors));
 }
 
 }  // namespace monolith

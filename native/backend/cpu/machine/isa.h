@@ -19,8 +19,8 @@ bool cpu_is_zen4();
 // "auto" or empty: the best available. Errors: kInvalidArgument, names what there is.
 Result<CpuIsa> choose_cpu_isa(std::string_view name);
 
-// Threads that can compute at full speed: physical cores this process may run on, no more than its
-// cgroup's CPU quota. At least 1.
+// Threads that can compute at full speed: physical cores this process may run on, limited by the CPU quota of its control
+// groups. At least 1.
 int usable_cores();
 
 }  // namespace monolith

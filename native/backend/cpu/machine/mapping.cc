@@ -25,7 +25,7 @@
 namespace monolith {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
 constexpr int kCollapse = 25;   // MADV_COLLAPSE, which older headers lack
 constexpr int kMostRefused = 8;
 
@@ -36,6 +36,8 @@ constexpr size_t kGuard = 64 << 10;
 #else
 constexpr size_t kGuard = 0;
 #endif
+
+bool asks_for_huge_pages(size_t bytes) { return bytes >= kHugePage / 2; }
 
 void unmap(void* base, size_t size) {
   if (base == nullptr) return;
@@ -66,7 +68,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
   if (bytes == 0) return Mapping();
   // From half a huge page up: room to begin at an edge, so that all of it can be huge pages. A TLB entry
   // then covers 2 MiB instead of 4 KiB, which a stream over gigabytes of weights notices.
-  const bool huge = bytes >= kHugePage / 2;
+  const bool huge = asks_for_huge_pages(bytes);
   const size_t wanted = bytes + (huge ? kHugePage : 0) + kGuard;
   void* base = wanted < bytes ? MAP_FAILED
                               : mmap(nullptr, wanted, PROT_READ | PROT_WRITE,
@@ -90,6 +92,8 @@ Result<Mapping> Mapping::create(size_t bytes) {
   MONOLITH_POISON(mapping.data_ + bytes, static_cast<std::byte*>(base) + wanted - (mapping.data_ + bytes));
   return mapping;
 }
+
+size_t Mapping::page_bytes() const { return asks_for_huge_pages(size_) ? kHugePage : kSmallPage; }
 
 size_t Mapping::gather(std::chrono::steady_clock::time_point until) const {
   size_t gathered = 0;

@@ -26,6 +26,8 @@ class Mapping {
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
+  // Bytes that one touch may make memory: of a huge page where the region asks for these.
+  size_t page_bytes() const;
 
  private:
   std::byte* data_ = nullptr;

@@ -176,10 +176,22 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
     chosen.in_order.resize(static_cast<size_t>((shape.most_chosen + kPageTokens - 1) / kPageTokens));
     std::iota(chosen.in_order.begin(), chosen.in_order.end(), 0);
   }
-  // Touched here, so that a pool larger than the machine fails while loading and not in the middle
-  // of a step.
-  if (cache->bytes > 0) std::memset(cache->memory_.data(), 0, cache->bytes);   // none: all its layers are recurrent
+  std::ranges::sort(cache->pieces_, {}, &Pages::data);
   return cache;
+}
+
+// Pieces of neighboring layers and heads may share a page of the system's at their ends, which counts once.
+size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
+  if (n_pages <= 0) return 0;
+  const size_t unit = memory_.page_bytes();
+  size_t taken = 0, end_before = 0;
+  for (const Pages& piece : pieces_) {
+    const auto at = static_cast<size_t>(piece.data - memory_.data());
+    const size_t end = (at + static_cast<size_t>(n_pages - 1) * piece.page_stride + piece.bytes + unit - 1) / unit * unit;
+    taken += end - std::min(end, std::max(at / unit * unit, end_before));
+    end_before = std::max(end_before, end);
+  }
+  return std::min(taken, bytes);
 }
 
 void CpuOps::copy_page(ThreadPool& pool, CpuKvCache& cache, int32_t from, int32_t to) const {

@@ -42,7 +42,7 @@ struct OpKernels;   // one instruction set's row kernels, ops/kernels.h
 // each row; there are no keys beside them. Where keys would be binary16, latents are 16-bit whole numbers, rows padded to
 // kLatentPad, and behind all rows their steps, float, [block of kLatentBlock][row]: as exact (ops_latents_test.cc), and the
 // products of whole numbers take half the instructions of floats.
-// Starts zeroed; pages are not cleared between uses.
+// Starts zeroed; pages are not cleared between uses, and become memory when they are first written.
 class CpuKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true, .places = true};
@@ -78,6 +78,7 @@ class CpuKvCache final : public KvCache {
     std::vector<int32_t> in_order;   // 0, 1, ...
   };
   const Chosen& chosen() const { return chosen_; }
+  size_t bytes_of_first(int64_t n_pages) const override;
   // What lies in one piece of a page: to copy a page, each of these is copied.
   std::span<const Pages> pieces() const { return pieces_; }
 
@@ -85,7 +86,7 @@ class CpuKvCache final : public KvCache {
   CpuKvCache() = default;
   Mapping memory_;   // keys of all slots first, then values of all slots
   std::vector<Layer> layers_;
-  std::vector<Pages> pieces_;
+  std::vector<Pages> pieces_;   // keys and values apart, each in the order of addresses
   Chosen chosen_;
 };
 

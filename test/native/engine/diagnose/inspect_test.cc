@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/memory_claim.h"
 #include "check.h"
 #include "engine/diagnose/file_hash.h"
 #include "engine/memory/page_budget.h"
@@ -27,6 +28,7 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   if (path.empty()) return check::skip("the golden vectors are not here");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
+  const MemoryClaim all(uint64_t{1} << 60);   // none is free: the pool has its least size
   const auto inspection = inspect(path, **backend, kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK_EQ(inspection->reason, "");
@@ -69,6 +71,7 @@ TEST(the_plan_of_a_model_with_windows_has_room_for_what_they_hold) {
   if (path.empty()) return check::skip("the golden vectors are not here");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
+  const MemoryClaim all(uint64_t{1} << 60);   // none is free: the pool has its least size
   const auto inspection = inspect(path, **backend, kLimits, 1024, 0);
   REQUIRE(inspection.ok() && inspection->plan.has_value());
   const InspectedPlan& plan = *inspection->plan;
@@ -107,6 +110,7 @@ TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
   };
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
+  const MemoryClaim all(uint64_t{1} << 60);   // none is free: the pool has its least size
   const auto inspection = inspect(path, Small(**cpu), kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK(!inspection->model && !inspection->plan);

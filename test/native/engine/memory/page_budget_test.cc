@@ -1,12 +1,13 @@
 #include "engine/memory/page_budget.h"
 
 #include <memory>
-#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "backend/cpu/cpu_backend.h"
+#include "base/machine_memory.h"
+#include "base/memory_claim.h"
 #include "check.h"
 #include "model/recurrent_cases.h"
 #include "support/backend_around.h"
@@ -79,6 +80,41 @@ TEST(an_asked_context_may_take_half_of_memory) {
   choice = choose(131072, kMiB, {.max_context = 100000, .memory = 1024 * kMiB});
   CHECK_EQ(choice.pages, 512);
   CHECK_EQ(choice.context, 512 * kPageTokens);
+}
+
+// Prompts of users who come back stay in the pool: it grows with the memory that is free, never below the rule without it.
+TEST(free_memory_makes_a_processors_pool_larger) {
+  const PageBudget plain{.memory = 1024 * kMiB};
+  const auto with = [&](uint64_t free_bytes, bool is_device = false) {
+    PageBudget budget = plain;
+    budget.free = free_bytes;
+    budget.is_device = is_device;
+    return choose(2048, 1000, budget).pages;
+  };
+  CHECK_EQ(with(0), 4 * 128);
+  CHECK_EQ(with(4 * 4 * 128 * 1000), 4 * 128);                  // a quarter of it is as much
+  CHECK_EQ(with(800 * kMiB), static_cast<int64_t>(200 * kMiB / 1000));
+  CHECK_EQ(with(1000 * 1024 * kMiB), static_cast<int64_t>(kMaxDefaultKvBytes / 1000));
+  CHECK_EQ(with(800 * kMiB, true), with(0, true));
+  // A pool that was asked for, and a context's length, do not depend on it.
+  CHECK_EQ(choose(2048, 1000, {.kv_bytes = 50'999, .free = 800 * kMiB}).pages, 50);
+  CHECK_EQ(choose(131072, kMiB, {.memory = 1024 * kMiB, .free = 900 * kMiB}).context, 256 * kPageTokens);
+}
+
+TEST(what_other_models_have_planned_is_not_free) {
+  const ParsedModel model{TinyModel()};
+  const auto cpu = processor();
+  REQUIRE(model.file && cpu);
+  const auto pages = [&] {
+    const auto limits = choose_limits(*model.file, *cpu, kLimits, 0, 0);
+    return limits ? limits->n_pages : 0;
+  };
+  const int64_t least = 4 * 256 / kPageTokens, alone = pages();
+  REQUIRE(alone > 2 * least);   // a machine with some megabytes
+  const MemoryClaim most(machine_memory().available / 10 * 9);
+  CHECK(pages() < alone);
+  const MemoryClaim all(uint64_t{1} << 60);
+  CHECK_EQ(pages(), least);
 }
 
 TEST(an_asked_context_is_never_longer_than_the_files) {
@@ -167,6 +203,7 @@ TEST(a_model_with_windows_has_pages_for_what_they_hold) {
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok() && cpu);
   ModelLimits limits = kLimits;
+  const MemoryClaim all(uint64_t{1} << 60);   // none is free
   for (const auto& [batch, rows] : {std::pair{32, 32}, {500, 128}}) {
     limits.max_batch_tokens = batch;
     const auto chosen = choose_limits(**file, *cpu, limits, 0, 0);
@@ -270,18 +307,5 @@ TEST(what_a_file_lacks_is_named_before_any_memory_is_taken) {
     CHECK(limits.error().message.find(name) != std::string::npos);
   }
 }
-
-TEST(a_containers_limit_counts_where_it_is_less_than_the_machine_has) {
-  const auto within = [](uint64_t bytes, const std::string& limit) {
-    std::istringstream file(limit);
-    return within_group(bytes, file);
-  };
-  CHECK_EQ(within(8 * kMiB, "2097152\n"), 2 * kMiB);
-  CHECK_EQ(within(8 * kMiB, "16777216\n"), 8 * kMiB);
-  CHECK_EQ(within(0, "16777216\n"), 16 * kMiB);
-  for (const char* none : {"max\n", "", "0\n"}) CHECK_EQ(within(8 * kMiB, none), 8 * kMiB);
-}
-
-TEST(physical_memory_is_known) { CHECK(physical_memory() > kMiB); }
 
 }  // namespace monolith

@@ -47,6 +47,22 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.allocate(), kNoPage);
 }
 
+// What was never used costs no memory, so used pages are used again first.
+TEST(page_pool_touches_as_few_pages_as_it_can) {
+  PagePool pool(1'000);
+  CHECK_EQ(pool.touched(), 0);
+  CHECK_EQ(pool.free(), 1'000);
+  const PageId a = pool.allocate(), b = pool.allocate(2);
+  CHECK_EQ(a, 0);
+  CHECK_EQ(pool.touched(), 3);
+  pool.release(b);
+  CHECK(pool.allocate() < 3 && pool.allocate() < 3);
+  CHECK_EQ(pool.touched(), 3);
+  CHECK_EQ(pool.allocate(), 3);
+  CHECK_EQ(pool.free(), 996);
+  CHECK(pool.consistent());
+}
+
 TEST(page_pool_hands_out_bundles) {
   PagePool pool(7);
   const PageId three = pool.allocate(3), two = pool.allocate(2);

@@ -1,0 +1,19 @@
+#include "base/memory_claim.h"
+
+#include <atomic>
+
+namespace monolith {
+namespace {
+
+std::atomic<uint64_t> claimed{0};
+
+}  // namespace
+
+void MemoryClaim::set(uint64_t bytes) {
+  claimed.fetch_add(bytes - bytes_, std::memory_order_relaxed);   // modulo 2^64, so that it subtracts, too
+  bytes_ = bytes;
+}
+
+uint64_t MemoryClaim::all() { return claimed.load(std::memory_order_relaxed); }
+
+}  // namespace monolith

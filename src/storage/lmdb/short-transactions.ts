@@ -1,0 +1,74 @@
+// Transactions of background work, each short enough that other requests do not notice it. LMDB needs free pages to erase,
+// too: after a transaction that the disk had no room for, a number of them write as little as possible.
+
+import { performance } from 'node:perf_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { undoneBy } from '../store.js';
+import type { Store } from '../store.js';
+
+/** Milliseconds that a transaction may keep the event loop, apart from the rows of one response. */
+const SLICE_MS = 5;
+/** Small transactions after one that failed: each that fails takes other requests' saves with it. */
+const TIGHT = 256;
+
+/** Asked after each step of a transaction: whether it should end. */
+export type IsFull = () => boolean;
+
+export class ShortTransactions {
+  #tight = 0;
+  #isClosed = false;
+
+  constructor(private readonly store: Store) {}
+
+  get isTight(): boolean { return this.#tight > 0; }
+  get isClosed(): boolean { return this.#isClosed; }
+
+  /** Running work ends after its transaction. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  /** A transaction that the disk has no room for is tried once more, with `isFull` true from its first step on. */
+  async run<T>(work: (isFull: IsFull) => T): Promise<T> {
+    const attempt = (): Promise<T> => this.store.transaction(() => {
+      const end = performance.now() + SLICE_MS;
+      return work(() => this.isTight || performance.now() > end);
+    });
+    try {
+      const result = await attempt();
+      this.#tight = Math.max(0, this.#tight - 1);
+      return result;
+    } catch (error) {
+      if (this.isTight || undoneBy(error) === null) throw error;
+      this.#tight = TIGHT;
+      return attempt();
+    }
+  }
+
+  /** Calls `act` with each of `all` in order, within as many transactions as that takes. False: closed before the last one. */
+  async forEach<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
+    for (let done = 0; done < all.length;) {
+      if (this.#isClosed) return false;
+      const from = done;
+      done = await this.run((isFull) => {
+        let at = from;
+        do act(all[at++] as T); while (at < all.length && !isFull());
+        return at;
+      });
+    }
+    return !this.#isClosed;
+  }
+
+  /** The same without transactions, for work that only reads. */
+  async forEachRead<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
+    let end = performance.now() + SLICE_MS;
+    for (const one of all) {
+      if (this.#isClosed) return false;
+      act(one);
+      if (performance.now() <= end) continue;
+      await nextTurn();
+      end = performance.now() + SLICE_MS;
+    }
+    return !this.#isClosed;
+  }
+}
