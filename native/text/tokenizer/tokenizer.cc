@@ -177,6 +177,7 @@ Status Tokenizer::build_matchers(const GgufFile& file) {
   std::vector<bool> elsewhere(static_cast<size_t>(n_vocab()));
   std::string composed, scratch;
   for (const TokenId id : *normalized) {
+    if (!vocabulary_->is_ordinary(id)) continue;   // text must not become a control token
     elsewhere[static_cast<size_t>(id)] = true;
     std::string_view spelling = vocabulary_->spelling(id);
     if (normalize(spelling, normal_form_, composed)) spelling = composed;
@@ -187,7 +188,8 @@ Status Tokenizer::build_matchers(const GgufFile& file) {
   const auto matcher_of = [&](std::span<const TokenKind> kinds) {
     std::vector<SpecialMatcher::Entry> entries;
     const auto add = [&](TokenId id) { entries.push_back({std::string(vocabulary_->spelling(id)), id}); };
-    for (const TokenId id : *raw) add(id);
+    for (const TokenId id : *raw)
+      if (vocabulary_->is_ordinary(id)) add(id);
     for (TokenId id = 0; id < n_vocab(); ++id)
       if (!elsewhere[static_cast<size_t>(id)] && std::ranges::find(kinds, kind(id)) != kinds.end()) add(id);
     return std::make_unique<const SpecialMatcher>(std::move(entries), order);

@@ -150,6 +150,13 @@ TEST(special_tokens_part_text_before_it_is_normalized) {
   const auto normalized = load(file.builder().array<int32_t>(std::string(kNormalizedTokensKey), {word}));
   REQUIRE(normalized.ok());
   for (const char* text : {"nai\u0308ve", "na\u00EFve"}) CHECK_EQ(show(encode(**normalized, text)), show({word}));
+  // Neither list makes control tokens of ordinary text.
+  for (const std::string_view key : {kNormalizedTokensKey, kRawTokensKey}) {
+    const auto listed = load(file.builder().array<int32_t>(std::string(key), {mark}));
+    REQUIRE(listed.ok());
+    CHECK_EQ(encode(**listed, "<e>").size(), size_t{3});
+    CHECK_EQ(show(encode(**listed, "<e>", {.parse_special = true})), show({mark}));
+  }
 }
 
 TEST(runs_of_the_space_sign_are_tokens_of_the_text_as_it_is) {
