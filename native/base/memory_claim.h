@@ -17,7 +17,7 @@ class MemoryClaim {
   void set(uint64_t bytes);
   uint64_t bytes() const { return bytes_; }
 
-  // Of all claims of this process.
+  // The sum of all claims of this process.
   static uint64_t all();
 
  private:

@@ -91,7 +91,7 @@ export class Accounts {
     return this.cache.authenticate(secret, from);
   }
 
-  /** Why what an organization has running with each of these keys must end; null: it may go on. Ids that no key has (the playground) stand for the organization. */
+  /** Why the running requests of each key must end; null if they may continue. An id that is not a key's (the playground) stands for the organization. */
   async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
     const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));
     const now = this.now();

@@ -49,7 +49,7 @@ export interface KeyCacheOptions {
   elapsed?: () => number;
   /** Without it a key is cached for a second. */
   trust?: KeyTrust | null;
-  /** Limits what one address may try; null: no limit. */
+  /** Limits attempts from one address; null: no limit. */
   unknown?: UnknownKeys | null;
 }
 
@@ -58,7 +58,7 @@ export class KeyCache {
   readonly #elapsed: () => number;
   private readonly trust: KeyTrust | null;
   readonly #entries = new Map<string, Entry>();
-  /** Digests of keys that exist, also of those whose entry was dropped: they are looked up without waiting behind unknown ones. The oldest go first. */
+  /** Digests of keys that exist, including those whose entry was dropped. Their lookups never wait for lookups of unknown keys. The oldest are removed first. */
   readonly #known = new Set<string>();
   /** Lookups under way, so that requests with the same key share one. */
   readonly #looking = new Map<string, Lookup>();

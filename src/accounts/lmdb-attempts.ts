@@ -16,7 +16,7 @@ export class LmdbAttempts implements Attempts {
     const keys = whose.map((one) => keyOf(kind, one));
     const over = (rows: readonly Counted[], now: number): number => Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
-    // First by reading alone: a client that goes on although it is refused must cost next to nothing.
+    // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
     const early = keys.some((key) => this.isTooLong(key)) ? 0 : over(current(this.now()), this.now());
     const wait = early > 0 ? early : await this.store.transaction(() => {
       const now = this.now();

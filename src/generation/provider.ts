@@ -11,11 +11,11 @@ export type Charged = <T>(characters: number, work: () => T) => T;
 
 /** What one answer takes of the memory that all large answers share (http.max_answering_bytes). */
 export interface BufferReservation {
-  /** So many bytes more are kept. Throws ApiError 503, and 422 if no answer may have so many. */
+  /** Reserves this many more bytes. Throws ApiError 503 when the budget is full, and 422 if no answer may take this much. */
   hold(bytes: number): void;
-  /** So many bytes are not kept any longer. */
+  /** Returns this many bytes to the budget. */
   free(bytes: number): void;
-  /** Nothing is kept any longer. */
+  /** Returns everything. */
   release(): void;
 }
 

@@ -48,7 +48,7 @@ export class HeldAnswer {
     return bytes > this.#bytes ? this.add(bytes - this.#bytes) : null;
   }
 
-  /** So many bytes are not kept any longer. */
+  /** Returns this many bytes to the budget. */
   free(bytes: number): void {
     this.held.free(bytes);
     this.#bytes = Math.max(0, this.#bytes - bytes);

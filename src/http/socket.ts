@@ -58,7 +58,7 @@ export interface SocketTurn {
   charged<T>(bytes: number, work: () => T): T;
   /** So many bytes more are kept for what the turn makes, until its end. Throws ApiError 503, and 422 if nothing may have so many. */
   hold(bytes: number): void;
-  /** A reservation of its own, which whoever opens it releases. */
+  /** A separate reservation. The caller that opens it releases it. */
   keeping(): KeptAnswer;
   annotate(fields: Record<string, string | number | boolean | null>): void;
   /** `status` as the answer would have over HTTP; 0 if nobody waited for its end. `failure`: what was told. Later calls do nothing. */

@@ -3,13 +3,13 @@
 import { LARGE_ANSWER_BYTES } from '../http/answer-budget.js';
 import type { RunEvent } from './run-tally.js';
 
-/** Bytes of a call besides its name and arguments: ids, and what its format puts around them. */
+/** Bytes of a call in addition to its name and arguments: ids, and the syntax of its format. */
 const CALL_BYTES = 256;
 
 export class AnswerMemory {
   #unreserved = 0;
 
-  /** `hold` reserves so many bytes more, or throws ApiError 503, 422. */
+  /** `hold` reserves this many more bytes, or throws ApiError 503, 422. */
   constructor(private readonly hold: (bytes: number) => void) {}
 
   /** The text and the arguments of the event are kept. Throws what `hold` throws. */

@@ -1,4 +1,4 @@
-// The guard of one process's sweeps, and what the log says of it.
+// Connects the clock guard to one process's sweeps and to its log.
 
 import type { ErasureHold } from '../shared/erasure-hold.js';
 import { ClockGuard } from '../storage/clock-guard.js';

@@ -1,4 +1,4 @@
-// Whether sweeps may erase what is past its time. They may not while the wall clock is in doubt: clock-guard.ts.
+// Whether sweeps may erase expired rows. They may not while the wall clock is in doubt: clock-guard.ts.
 
 export interface EraseGate {
   /** Asked before each step of a sweep. */

@@ -21,7 +21,7 @@ async function opened(t: { teardown(done: () => Promise<void>): void }): Promise
 
 attemptsClockTests(async (t, now) => new LmdbAttempts(await opened(t), now));
 
-t.test('settings held on an engine by a clock that was ahead hold nobody up', async (t) => {
+t.test('settings held on an engine by a clock that was ahead do not block later changes', async (t) => {
   const holds = new LmdbEngineHolds(await opened(t));
   const now = Date.parse('2026-01-01T00:00:00Z');
   const hold = (id: string, until: number) => ({ engine: 'e', id, values: {}, until });

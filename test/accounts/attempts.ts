@@ -5,7 +5,7 @@ import type { Attempts } from '../../src/accounts/attempts.js';
 
 export function attemptsClockTests(open: (t: Test, now: () => number) => Promise<Attempts>): void {
   for (const [kind, how] of [['login', 'count()'], ['operator', 'counted()']] as const) {
-    t.test(`a lockout begun with the clock a day ahead lasts no longer than the rule says (${how})`, async (t) => {
+    t.test(`a lockout that starts with the clock a day ahead lasts no longer than the rule says (${how})`, async (t) => {
       let now = Date.parse('2026-01-02T00:00:00Z');
       const attempts = await open(t, () => now);
       for (let n = 0; n < MAX_ATTEMPTS[kind]; n++) await attempts.count(kind, ['somebody']);

@@ -1,4 +1,4 @@
-// Unknown API keys: 30 a minute from one address, two lookups at a time on each thread, and known keys wait behind none of them.
+// Unknown API keys: 30 a minute from one address, two lookups at a time on each thread, and known keys never wait for them.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

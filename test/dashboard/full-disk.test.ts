@@ -1,5 +1,5 @@
 // The disk is full: every route that changes something answers 503 `maintenance` and changes nothing, revoking a key included;
-// reading goes on, and changes succeed again once there is room.
+// reads succeed, and changes succeed again once there is room.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -87,7 +87,7 @@ async function told(response: Response): Promise<string> {
   return body.error === undefined ? String(response.status) : `${response.status} ${body.error.code}`;
 }
 
-t.test('every change is refused with 503 maintenance, reading goes on, and later changes succeed', async (t) => {
+t.test('every change is refused with 503 maintenance, reads succeed, and so do later changes', async (t) => {
   const { cookie } = owner;
   await owner.fetch('/me', { method: 'PATCH', body: { name: 'before' } });   // the client has its CSRF token
   writeFileSync(full, '');

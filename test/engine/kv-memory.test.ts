@@ -1,4 +1,4 @@
-// The pool of keys and values that nobody gave a size: large, but memory only where it is used, and counted once.
+// A KV pool without a configured size is large, takes memory only where it is used, and is counted once.
 
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';

@@ -15,7 +15,7 @@ struct PageBudget {
   uint64_t kv_bytes = 0;  // bytes of the page pool; 0 = by the rule below
   uint64_t memory = 0;    // machine_memory().total, or what a device has left beside the weights; 0 = unknown
   bool is_device = false; // `memory` is a device's own
-  uint64_t free = 0;      // on a processor: bytes that nothing has taken or planned, beside what the model takes without its pool
+  uint64_t free = 0;      // on a processor: bytes that nothing has taken or planned, in addition to what the model takes without its pool
   KvLayout layout = {};
   int rows = 1;           // of one sequence that a step computes
 };
@@ -25,13 +25,13 @@ struct PageChoice {
   int64_t pages = 0;  // enough for one such sequence
 };
 
-// Memory that a pool may grow to where nobody asked for a size: prompts of many users stay in it. At most this.
+// Upper bound of a pool without a configured size. It is large, so that prompts of returning users stay cached.
 inline constexpr uint64_t kMaxDefaultKvBytes = uint64_t{8} << 30;
 
 // The rule, with `page_bytes` from a MemoryPlan:
 //   kv_bytes given     The pool has that many bytes. The context is the one asked for, or the file's, cut to what the pool holds.
 //   kv_bytes 0         The pool has room for 4 full contexts (in layers with a window: for what such a sequence holds there at one
-//                      time), but takes at most a quarter of `memory`. A context that nobody asked for (0) is cut to fit that
+//                      time), but takes at most a quarter of `memory`. A context without a configured size (0) is cut to fit that
 //                      quarter once; a context that was asked for may take up to half of `memory`, and is cut only there.
 //                      If a quarter of `free`, at most kMaxDefaultKvBytes, is more, the pool has that many bytes.
 //   On a device the memory serves nothing else: three quarters of it instead of a quarter, nine tenths instead of half, and

@@ -69,7 +69,7 @@ const PreTokenizerTraits* find_pretokenizer(std::string_view name);
 NormalForm normal_form_of_pretokenizer(std::string_view name);
 
 // The stage that splits as the regular expression `pattern` of a tokenizer.json does with the behaviour "Isolated";
-// nothing if it is none of those known. Escapes count as the characters that they stand for.
+// nothing if it is not a known one. Escapes count as the characters that they stand for.
 std::optional<SplitStage> find_split_stage(std::string_view pattern);
 // Whether the stage's expression matches every character of any text.
 bool matches_everything(SplitStage stage);

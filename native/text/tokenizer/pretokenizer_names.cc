@@ -174,8 +174,8 @@ int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// The code point that an escape of hexadecimal digits stands for: \xHH, \x{H...} or \uHHHH. `at` is behind the letter,
-// and is moved behind the escape. Nothing if it is none.
+// The code point that an escape of hexadecimal digits stands for: \xHH, \x{H...} or \uHHHH. `at` is the position after
+// the letter, and moves to the end of the escape. Nothing if it is not an escape.
 std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, size_t& at) {
   const bool braced = letter == 'x' && pattern.substr(at).starts_with('{');
   size_t i = at + braced;

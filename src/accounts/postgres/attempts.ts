@@ -14,7 +14,7 @@ export class PostgresAttempts implements Attempts {
     const keys = whose.map(hashOfWhose).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
-    // First by reading alone: a client that goes on although it is refused must cost next to nothing.
+    // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
     const found = await this.database.query<Row>('SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3', [kind, keys, now]);
     if (found.some((row) => isTooLong(row, now))) await this.#cap(kind, keys, now);
     const early = found.map((row) => ({ ...row, ...capped(row, now) }));

@@ -60,7 +60,7 @@ interface Choice {
 const MOST_TOKENS = 2 ** 24;
 /** Of one choice. */
 const MOST_CALLS = 1_024;
-/** Memory is reserved in steps of so many bytes. */
+/** Step size of memory reservations, in bytes. */
 const RESERVED_BYTES = 65_536;
 
 export class AnswerEvents {
@@ -72,7 +72,7 @@ export class AnswerEvents {
   #begun = false;
   #over = false;
 
-  /** `emit` takes the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was emitted; `reserve`: so many bytes more are kept, throws ApiError 503, 422. */
+  /** `emit` takes the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was emitted; `reserve`: reserves this many more bytes; throws ApiError 503, 422. */
   constructor(private readonly facts: AnswerFacts, private readonly queueMs: number, private readonly emit: (event: GenerationEvent) => void, private readonly onToken: () => void, private readonly onOver: () => void, private readonly reserve: (bytes: number) => void) {
     this.#choices = Array.from({ length: facts.n }, () => ({ bytes: 0, tokens: 0, reasoningTokens: 0, characters: 0, reasoningCharacters: 0, calls: 0, complete: 0, malformed: false, open: undefined, arguments: new GrowingText(), given: false, dropped: false, end: null }));
   }

@@ -14,7 +14,7 @@ export type StreamEvent = { readonly name: string | null; readonly data: string 
 export interface EventLineLimits {
   /** Bytes of one event. */
   readonly maxBytes: number;
-  /** Makes what is thrown above it. */
+  /** Makes the error for a response above the limit. */
   tooLong(): Error;
   /** Reads the data of a long event. */
   longReader(): JsonReader;
@@ -176,7 +176,7 @@ export class EventLines {
     if (this.#data.length > LONG) this.#openLong();
   }
 
-  /** An event without data is none: servers send one to keep the connection open. */
+  /** An event without data is ignored: servers send one to keep the connection open. */
   #event(): void {
     const name = this.#name, data = this.#data?.toString() ?? '', long = this.#long;
     this.#name = this.#data = this.#long = null;

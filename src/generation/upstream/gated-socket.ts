@@ -28,6 +28,6 @@ export function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Those that there is no time for now are refused again.
+  // Pictures that there is no time for are refused again.
   for (const readAgain of again) readAgain();
 }

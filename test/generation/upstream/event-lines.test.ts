@@ -3,7 +3,7 @@ import t from 'tap';
 import { EventLines } from '../../../src/generation/upstream/event-lines.js';
 
 const text = ': hello\n\nevent: a\ndata: {"x":"ä€😀"}\n\ndata:1\r\ndata: 2\r\n\r\nid: 7\nretry: 5\n\nevent: b\ndata: \n\ndata: last';
-// An event without data is none.
+// An event without data is ignored.
 const expected = [['a', '{"x":"ä€😀"}'], [null, '1\n2'], [null, 'last']];
 
 function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, string][] {

@@ -241,7 +241,7 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** Of the final list of items, what no event told: all of a kind, or further calls. */
+  /** Emits the items of the final list that no event carried: all items of a kind, or further calls. */
   *#unsaid(items: readonly Json[]): Generator<void, void> {
     const isCall = (told: Json): boolean => told['type'] === 'function_call';
     const hasText = this.#hasText, hasThoughts = this.#hasThoughts, hasCalls = this.#calls >= items.filter(isCall).length;
