@@ -16,6 +16,7 @@
 #include "addon/file_lock.h"
 #include "addon/grammar_handle.h"
 #include "addon/image_handle.h"
+#include "addon/lmdb_errors.h"
 #include "addon/load_request.h"
 #include "addon/load_vision.h"
 #include "addon/objects.h"
@@ -214,6 +215,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("wantedTensors", Napi::Function::New<js_wanted_tensors>(env, "wantedTensors"));
   exports.Set("loadTokenizer", Napi::Function::New<js_load_tokenizer>(env, "loadTokenizer"));
   exports.Set("load", Napi::Function::New<js_load>(env, "load"));
+  exports.Set("guardLmdbErrors", Napi::Function::New<js_guard_lmdb_errors>(env, "guardLmdbErrors"));
   exports.Set("lockFile", Napi::Function::New<js_lock_file>(env, "lockFile"));
   exports.Set("debugLogits", Napi::Function::New<js_debug_logits>(env, "debugLogits"));
   exports.Set("debugVision", Napi::Function::New<js_debug_vision>(env, "debugVision"));

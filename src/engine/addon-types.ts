@@ -438,6 +438,8 @@ export interface Addon {
    * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.
    */
   lockFile(descriptor: number): boolean;
+  /** Repairs a heap overflow of the lmdb package that a full disk triggers. Once lmdb is loaded; any thread. Returns how many imports were bound. */
+  guardLmdbErrors(): number;
   /** What models may count on, within the limits of this process's control groups. */
   memory(): MachineMemory;
   /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */

@@ -4,7 +4,7 @@
 import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { threadId } from 'node:worker_threads';
-import { ABORT, open } from 'lmdb';
+import { ABORT } from 'lmdb';
 import type { Database, RootDatabase } from 'lmdb';
 import { showBytes } from '../config/kinds.js';
 import { checkHead, DamagedFile } from './database-file.js';
@@ -12,6 +12,7 @@ import { indexByOrganization } from './lmdb/response-tables.js';
 import { splitInputs } from './lmdb/response-rows.js';
 import { Writes } from './lmdb-writes.js';
 import { ensureDatabase } from './new-database.js';
+import { openLmdb } from './open-lmdb.js';
 import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from './store.js';
 import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from './store.js';
@@ -69,7 +70,7 @@ function openEnvironment(dataDir: string): RootDatabase {
   makeDatabase(dataDir);
   try {
     checkHead(databasePath(dataDir));
-    return open({ path: join(dataDir, 'db'), ...OPTIONS });
+    return openLmdb({ path: join(dataDir, 'db'), ...OPTIONS });
   } catch (error) {
     throw unusable(dataDir, error);
   }

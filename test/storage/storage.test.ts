@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 import { open } from 'lmdb';
+import { loadAddon } from '../../src/engine/load-addon.js';
 import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb-store.js';
 
@@ -179,4 +180,8 @@ t.test('a folder that cannot be', async (t) => {
   writeFileSync(join(path, 'file'), '');
   await t.rejects(openStore(join(path, 'file', 'x')), { name: 'StorageError' });
   t.throws(() => lockDataDir(join(path, 'file', 'x')), { name: 'StorageError' });
+});
+
+t.test('the pinned lmdb imports malloc where the guard of its error texts looks for it', async (t) => {
+  t.equal(loadAddon().guardLmdbErrors(), 1);
 });
