@@ -71,6 +71,6 @@ t.test('what is to be stored at the end is kept of as many as there is room for'
   t.ok(all.some(({ status }) => status === 200));
   const refused = all.filter(({ status }) => status !== 200);
   t.ok(refused.length > 0);
-  for (const one of refused) t.match(one, { status: 503, error: { code: 'capacity_exhausted', message: /^Too much of large answers, and of requests that are to be stored/ } });
+  for (const one of refused) t.match(one, { status: 503, error: { code: 'capacity_exhausted', message: /^The server is holding too many large responses in memory/ } });
   t.match(await create({ input: LONG }), { status: 200 }, 'afterwards there is room again');
 });
