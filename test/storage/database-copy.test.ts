@@ -240,7 +240,7 @@ t.test('as commands', (t) => {
   t.match(run('restore', join(copies, readdirSync(copies)[0] as string)), { status: 0, stdout: /What was there before is kept in .*db-before-/ });
   t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /cannot be written: ENOENT/ });
   t.match(run('backup'), { status: 2, stderr: /data: backup needs a file to write/ });
-  t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup or restore, not "destroy"/ });
+  t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup, restore or sweep, not "destroy"/ });
   const broken = join(folder, 'broken');
   cpSync(join(path, 'db'), join(broken, 'db'), { recursive: true });
   truncateSync(databasePath(broken), 20_000);
