@@ -53,7 +53,7 @@ const SNIPPETS = [
   '1 12 123 1234 12345 123456 1234567 12345678901234567890 3.14159 1,000,000 0x1F 1e-9 2024-02-29T23:59:59Z',
 ];
 
-/** First and last code points of what is picked from at random: letters with the marks that belong to them. */
+/** First and last code points of the ranges to pick from at random: letters with the marks that belong to them. */
 const BLOCKS = {
   ascii: [[0x20, 0x7e]], latin: [[0x41, 0x5a], [0x61, 0x7a], [0xc0, 0x24f]], latinMarks: [[0x61, 0x7a], [0x300, 0x36f]], latinMore: [[0x1e00, 0x1eff]],
   greek: [[0x370, 0x3ff], [0x1f00, 0x1fff]], cyrillic: [[0x400, 0x52f]], armenian: [[0x531, 0x58a]], hebrew: [[0x591, 0x5f4]], arabic: [[0x600, 0x6ff], [0x750, 0x77f]],

@@ -19,7 +19,7 @@ export interface KeyHolder {
 /** What decides whether a key is valid at a time. */
 export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt'>;
 
-/** An organization and some of its keys, for what they have running. */
+/** An organization and those of its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
   /** Without those that are no keys of the organization (any more). */

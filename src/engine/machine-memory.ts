@@ -5,7 +5,7 @@ import { loadAddon } from './load-addon.js';
 /** All there is, in bytes. */
 export const totalMemory = (): number => loadAddon().memory().total;
 
-/** Bytes that a load could take now: nothing is swapped out for them, and loaded models still find what they have planned. */
+/** Bytes that a load could take now without swapping, and without taking memory that loaded models have planned. */
 export function availableMemory(): number {
   const { available, claimed } = loadAddon().memory();
   return Math.max(0, available - claimed);

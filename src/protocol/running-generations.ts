@@ -68,7 +68,7 @@ export class RunningGenerations {
     }
   }
 
-  /** Those that run now: the key of a run that is admitted meanwhile has just been looked up. */
+  /** Only requests that run now: the key of a request that is admitted during the check has just been looked up. */
   async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
     const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];
     const whyEnded = await this.states.runEnds(id, keyIds);

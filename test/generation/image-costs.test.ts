@@ -84,7 +84,7 @@ t.test('slow images of one organization leave a decoder free', async (t) => {
   const slow = jpegOfScans(2_500, 100);
   const gone = new AbortController();
   const loads = Array.from({ length: 4 }, (_, at) => decode(Buffer.concat([slow, Buffer.from([at])]), 1, gone.signal).then(() => done.push('slow'), () => done.push('dropped')));
-  await new Promise((resolve) => { setTimeout(resolve, 20); });     // they have begun
+  await new Promise((resolve) => { setTimeout(resolve, 20); });     // they have started
   await decode(png, 2);
   done.push('small');
   gone.abort(new Error('gone'));

@@ -31,7 +31,7 @@ export function jpegOfScans(side: number, scans: number, kind: 'progressive' | '
 /** So many JPEG segments of one byte each, to be put in front of the others. */
 export const jpegSegments = (code: number, count: number): Buffer => repeated(segment(code, [0x41]), count);
 
-/** `png` with so many comments, each of 8 MB once it is decompressed. */
+/** `png` with this many comments, each of which decompresses to 8 MB. */
 export function pngWithComments(png: Buffer, count: number): Buffer {
   const comment = pngChunk('zTXt', Buffer.concat([Buffer.from('k\0\0'), deflateSync(Buffer.alloc(7_900_000, 65), { level: 9 })]));
   return Buffer.concat([png.subarray(0, 33), repeated(comment, count), png.subarray(33)]);

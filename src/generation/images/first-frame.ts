@@ -151,7 +151,7 @@ function* walkWebp(bytes: Buffer): Walk {
     if (blocks % STEP_BLOCKS === 0) yield;
   }
   const frame = kept.end();
-  // A file that is cut off still says so: only what was left out is taken from its length.
+  // A truncated file stays recognizable: its length shrinks only by the blocks that were left out.
   if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.leftOut), 4);
   return { bytes: frame, scans: 1 };
 }
@@ -162,7 +162,7 @@ class Kept {
   leftOut = 0;
   #copy: Buffer | null = null;
   #length = 0;                   // of the copy
-  #from = 0;                     // in the file: what follows is still to be copied
+  #from = 0;                     // offset in the file of the first byte not copied yet
 
   constructor(private readonly file: Buffer) {}
 

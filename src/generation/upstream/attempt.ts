@@ -249,7 +249,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.#end(null);
   }
 
-  /** Emits what was read: to its end if that is short, else in slices. */
+  /** Emits the response that was read: in one go if it is short, otherwise in slices. */
   #begin(work: Iterator<void>): void {
     if (work.next().done === true || this.#over) return;
     this.#work = work;

@@ -1,5 +1,5 @@
 // Reading the upstream responses of this thread takes a few milliseconds between two turns of the event loop, and so does emitting
-// large ones: what is left waits, so that other requests do not. Event-loop thread only.
+// large ones: the rest waits, so that other requests do not. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
 /** Work between two turns of the event loop. */

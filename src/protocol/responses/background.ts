@@ -439,7 +439,7 @@ class DetachedCaller implements Caller {
   fields: RequestRecord['fields'] = {};
   #caller: Caller | null;
 
-  /** `kept`: what is held for the response until its end. */
+  /** `kept`: the memory reserved for the response until its end. */
   constructor(caller: Caller, private readonly kept: KeptAnswer) {
     this.#caller = caller;
     ({ identity: this.identity, requestId: this.requestId, endpoint: this.endpoint, shape: this.shape, receivedAt: this.receivedAt } = caller);

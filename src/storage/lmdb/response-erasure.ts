@@ -113,7 +113,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases what is past its time, as long as the gate allows; resolves to how many responses have expired. */
+  /** Erases expired rows, as long as the gate allows. Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     const count = await this.#expiry.sweep();
     await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));

@@ -74,7 +74,7 @@ export class ResponseErasure {
     return this.#killAll(() => this.database.query(DELETE_ALL, [organizationId]));
   }
 
-  /** Erases what is past its time, as long as the gate allows; resolves to how many responses have expired. */
+  /** Erases expired rows, as long as the gate allows. Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     if (!this.gate.allows()) return 0;
     const expired = await this.#killAll(() => this.database.query(EXPIRE, [this.now() - this.retentionS]));

@@ -116,6 +116,9 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
   }
 }
 
+/** What the tests look at of a whole chat completion. */
+interface Whole { choices: [{ message: { content: string }; logprobs: { content: object[] } }]; usage: { completion_tokens: number } }
+
 t.test('the bound is exact: 64 KiB and 64 bytes for each token of the cap, in UTF-8, of text and arguments together', async (t) => {
   const answer = (text: string, given: string): Say => (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(sse(
     { choices: [{ index: 0, delta: { reasoning_content: 'é'.repeat(100), content: text } }] },
@@ -144,7 +147,7 @@ t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 o
   // The content after its log-probabilities, as servers write it that sort names.
   standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"choices":[{"finish_reason":"length","index":0,"logprobs":{"content":${list}},"message":{"content":"${text}"}}],"usage":{"prompt_tokens":3,"completion_tokens":10000}}`);
   const asked = { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 };
-  const { choices: [choice], usage } = JSON.parse((await ask(gateway, '/v1/chat/completions', asked)).text) as any;
+  const { choices: [choice], usage } = JSON.parse((await ask(gateway, '/v1/chat/completions', asked)).text) as Whole;
   t.equal(choice.message.content, text);
   t.equal(choice.logprobs.content.length, tokens);
   t.same(choice.logprobs.content[tokens - 1], logprob);
@@ -156,13 +159,13 @@ t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 o
   t.match(without, /larger response than is allowed/);
 
   standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(`{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"${text}","logprobs":${list}}]}]}`);
-  const { output } = JSON.parse((await ask(gateway, '/v1/responses', { ...body('/v1/responses', 'responses', false), include: ['message.output_text.logprobs'], top_logprobs: 2 })).text) as any;
+  const { output } = JSON.parse((await ask(gateway, '/v1/responses', { ...body('/v1/responses', 'responses', false), include: ['message.output_text.logprobs'], top_logprobs: 2 })).text) as { output: [{ content: [{ logprobs: object[] }] }] };
   t.equal(output[0].content[0].logprobs.length, tokens, 'responses');
   t.same(output[0].content[0].logprobs[7], logprob);
 
   const lists = { tokens: Array.from({ length: tokens }, () => ' a'), token_logprobs: Array.from({ length: tokens }, () => -0.5), top_logprobs: Array.from({ length: tokens }, () => ({ ' a': -0.5, ' b': -1.5 })) };
   standIn.say = (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ choices: [{ index: 0, text, logprobs: lists, finish_reason: 'length' }] }));
-  const { choices: [legacy] } = JSON.parse((await ask(gateway, '/v1/completions', { ...body('/v1/completions', 'completions', false), logprobs: 2 })).text) as any;
+  const { choices: [legacy] } = JSON.parse((await ask(gateway, '/v1/completions', { ...body('/v1/completions', 'completions', false), logprobs: 2 })).text) as { choices: [object] };
   t.match(legacy, { text, logprobs: lists }, 'completions');
 });
 
@@ -172,7 +175,7 @@ t.test('one event of 2 MB with log-probabilities, and those after it, come in or
     { choices: [{ index: 0, delta: { content: 'one' }, logprobs: { content: Array.from({ length: tokens }, () => logprob) } }] },
     { choices: [{ index: 0, delta: { content: ' two' }, logprobs: { content: [logprob] } }] }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
   ) + 'data: [DONE]\n\n');
-  const { choices: [choice] } = JSON.parse((await ask(gateway, '/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 })).text) as any;
+  const { choices: [choice] } = JSON.parse((await ask(gateway, '/v1/chat/completions', { ...body('/v1/chat/completions', 'chat', false), logprobs: true, top_logprobs: 2 })).text) as Whole;
   t.equal(choice.message.content, 'one two');
   t.equal(choice.logprobs.content.length, tokens + 1);
 });

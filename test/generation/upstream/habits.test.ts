@@ -40,14 +40,18 @@ const calls = (...given: string[]): Told => says({ text: '', calls: given, finis
 
 const parameters = { type: 'object', properties: { city: { type: 'string' } } };
 
+interface Said { reasoning_content?: string | null; content?: string | null; tool_calls?: { index?: number; function: { arguments: string } }[] }
+/** A chunk of a stream, or a whole chat completion. */
+interface Piece { error?: object; choices?: { delta?: Said; message?: Said; finish_reason: string | null }[]; usage?: { prompt_tokens: number; completion_tokens: number } | null }
+
 async function ask(model: string, stream: boolean): Promise<Told> {
   const response = await gateway.post('/v1/chat/completions', { model, stream, ...(stream ? { stream_options: { include_usage: true } } : {}), max_tokens: 50, messages: [{ role: 'user', content: 'q' }], tools: [{ type: 'function', function: { name: 'weather', parameters } }] });
   const text = await response.text();
   const told: Told = { reasoning: '', text: '', calls: [], finish: '', usage: [0, 0] };
-  const pieces = stream ? text.split('\n\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as any) : [JSON.parse(text)];
+  const pieces = stream ? text.split('\n\n').filter((line) => line.startsWith('data: {')).map((line) => JSON.parse(line.slice(6)) as Piece) : [JSON.parse(text) as Piece];
   for (const { error, choices = [], usage: count } of pieces) {
     if (error !== undefined) throw new Error(JSON.stringify(error));
-    for (const { delta, message: one = delta, finish_reason: finish } of choices) {
+    for (const { delta = {}, message: one = delta, finish_reason: finish } of choices) {
       told.reasoning += one.reasoning_content ?? '';
       told.text += one.content ?? '';
       for (const [at, { index = at, function: { arguments: given } }] of (one.tool_calls ?? []).entries()) told.calls[index] = (told.calls[index] ?? '') + given;

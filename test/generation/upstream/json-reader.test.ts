@@ -1,4 +1,4 @@
-// Large JSON, read while it arrives: what a wire format reads of it, however it is cut; nothing else is kept, and what is kept is bounded.
+// Tests the reader of large JSON: wherever the input is cut, it keeps the members that a wire format reads, nothing else, and within its bound.
 import t from 'tap';
 import { JsonEntries, JsonReader, RawJson } from '../../../src/generation/upstream/json-reader.js';
 

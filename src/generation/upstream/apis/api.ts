@@ -55,7 +55,7 @@ export const argumentsIn = (value: unknown): string => (value instanceof RawJson
 /** The entries of a list of log-probabilities; a long list in batches. */
 export const batchesIn = (value: unknown): Iterable<readonly unknown[]> => (value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : []);
 
-/** The object of an event: its data, or what was read of it. Throws UpstreamFault. */
+/** The object of an event: parsed from its data, or already read. Throws UpstreamFault. */
 export function parsed(data: unknown): Json {
   let value = data;
   if (typeof data === 'string') {

@@ -61,7 +61,7 @@ export function endOf(choice: Json, stop: readonly string[]): { reason: EndReaso
   }
 }
 
-/** Content that is a list of parts, or one part: text, and what the model thought (Mistral's reasoning models, some gateways). */
+/** Content that is one part or a list of parts, of text or reasoning (Mistral's reasoning models, some gateways). */
 export function partsIn(content: object): { content: string; reasoning: string } {
   const all = { content: '', reasoning: '' };
   for (const entry of Array.isArray(content) ? content as unknown[] : [content]) {
