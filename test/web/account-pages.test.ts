@@ -17,7 +17,7 @@ async function takeSecret(page: Page): Promise<string> {
   return secret;
 }
 
-test('the account pages', { skip: noBrowser, timeout: 110_000, bail: true }, async (t) => {
+test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
   const server = await startScripted({ env: { MONOLITH_LIMITS_RPM: '30' } });
   const browser = await openBrowser();
   t.teardown(async () => {

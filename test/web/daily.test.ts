@@ -6,7 +6,7 @@ import { eventually } from '../e2e/monolith.js';
 import { go, noBrowser, noneWrong, openSignedIn, PHONE, screenshots, WIDE } from '../support/browser.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('daily pages', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
+test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const { server: { url }, owner, organization, close } = await openOwned();
   t.teardown(close);
   const window = await openSignedIn(t, url, owner.cookie);

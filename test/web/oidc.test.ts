@@ -4,7 +4,7 @@ import { noBrowser, noneWrong, openBrowser, openWindow, screenshots } from '../s
 import { startDashboard } from '../support/dashboard-server.js';
 import { startOidcProvider } from '../support/oidc-provider.js';
 
-test('signing in by a provider', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
+test('signing in by a provider', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const provider = await startOidcProvider();
   const dashboard = await startDashboard({ oidc: { issuer: provider.issuer, client_id: provider.clientId, client_secret: provider.clientSecret, name: 'Example ID', signup: 'open' } });
   provider.register(`${dashboard.url}/dashboard/api/oidc/callback`);

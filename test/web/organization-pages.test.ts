@@ -8,7 +8,7 @@ import { go, noBrowser, noneWrong, openSignedIn, openWindow, overflow, PHONE, sc
 import { PASSWORD } from '../support/dashboard-client.js';
 import { openOwned } from '../support/owned-server.js';
 
-test('the pages of an organization', { skip: noBrowser, timeout: 110_000, bail: true }, async (t) => {
+test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, async (t) => {
   const { server: { url }, owner, organization, close } = await openOwned();
   t.teardown(close);
   const window = await openSignedIn(t, url, owner.cookie);

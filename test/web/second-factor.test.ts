@@ -6,7 +6,7 @@ import { PASSWORD } from '../support/dashboard-client.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { codeOf } from '../support/one-time-codes.js';
 
-test('the second factor', { skip: noBrowser, timeout: 300_000, bail: true }, async (t) => {
+test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const dashboard = await startDashboard({ accounts: { operator_second_factor: 'required' } });
   const browser = await openBrowser();
   t.teardown(async () => {
