@@ -1,5 +1,5 @@
 // npm run faults:processes -- [--rounds N] [--seed N] [--file PATH]: three processes, a PostgreSQL and a Redis under faults of
-// one seed, and all that must be true of what was answered checked (docs/simulation.md). A history that fails is written to
+// one seed, and all that must be true of what was answered checked (docs/internals/simulation.md). A history that fails is written to
 // PATH, build/rounds-SEED.jsonl by default. Some seconds a round.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

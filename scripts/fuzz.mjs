@@ -1,7 +1,7 @@
 // npm run fuzz -- --list | TARGET [--seconds N] [--core-seconds N] [--seed N] [--run FILE] [--minimize] [--postgres] [--no-build]: fuzzes one target until the
 // time is over or something is found. --all [--core-hours N] [--seconds N] [--seed N] [--jobs N]: every target in turn (scripts/fuzz/all.mjs).
 // Those of the engine are libFuzzer's, under AddressSanitizer and UndefinedBehaviorSanitizer, built here in build/fuzz (clang and its
-// runtime: Debian's libclang-rt-14-dev); those of TypeScript run in Node (scripts/fuzz); `server` and `dashboard` are asked over HTTP. See docs/fuzzing.md.
+// runtime: Debian's libclang-rt-14-dev); those of TypeScript run in Node (scripts/fuzz); `server` and `dashboard` are asked over HTTP. See docs/internals/fuzzing.md.
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync, copyFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -1,5 +1,5 @@
 // npm run kills -- [--rounds N] [--seed N] [--first N] [--ready-ms N]: a real server under load, killed with kill -9 at random
-// moments, started again and checked: see docs/simulation.md. Two to three seconds of a processor a round.
+// moments, started again and checked: see docs/internals/simulation.md. Two to three seconds of a processor a round.
 import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';

@@ -48,7 +48,7 @@ async function mainPackage() {
   for (const name of readdirSync(join(root, 'models')).filter((name) => kModels.test(name))) copy(join('models', name));
   for (const name of kScripts) copy(join('scripts', name));
   for (const name of ['THIRD-PARTY-NOTICES.md', 'docs']) copy(name, (path) => !path.startsWith('docs/images'));
-  // The HTTP library, changed already (docs/security.md): a package may lie where nobody can write.
+  // The HTTP library, changed already (docs/reference/security.md): a package may lie where nobody can write.
   const { changedBinary } = await import(pathToFileURL(join(root, 'dist', 'http', 'uws.js')).href);
   const library = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
   mkdirSync(join(folder, 'prebuilt'));

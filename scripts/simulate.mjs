@@ -1,7 +1,7 @@
 // npm run simulate -- [--steps N] [--seed N] [--half engine|service]: the real parts under a simulated clock and faults of one
 // seed, all that must be true of them checked after every step. Two halves, each of so many steps: the engine over a simulated
 // model, and the service (limits, stored responses, background runs, usage) on a simulated disk. What fails is made smaller
-// and printed with what reproduces it (--half, --part, --only). See docs/simulation.md.
+// and printed with what reproduces it (--half, --part, --only). See docs/internals/simulation.md.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ensurePackages, root, run, SetupError, sh } from './setup.mjs';

@@ -1,5 +1,5 @@
 // npm run test:upstream [-- SUITE...]: the suites that official clients run in, with every model served by a second process
-// that the first one asks (docs/upstreams.md). TEST_UPSTREAM chooses the format it is asked in: chat-completions by default,
+// that the first one asks (docs/guides/upstreams.md). TEST_UPSTREAM chooses the format it is asked in: chat-completions by default,
 // for which the differences are named.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';

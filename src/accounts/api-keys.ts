@@ -1,4 +1,4 @@
-// API keys: made, changed, rotated, revoked, listed. A port, see docs/storage.md: each method is one unit of work, with
+// API keys: made, changed, rotated, revoked, listed. A port, see docs/internals/storage.md: each method is one unit of work, with
 // what the audit log says of it, durable when it resolves. Isolated by organization: another's key is unknown. What
 // changes is told to who looks keys up (key-store.ts), after it is durable.
 

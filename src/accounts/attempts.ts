@@ -1,6 +1,6 @@
 // How often something was done that strangers may do, or that leaves something behind for good: sign-ins by address
 // and by e-mail, codes of second factors, returns from a provider, wrong operator tokens, sign-ups, forgotten passwords; organizations, invitations and names of a user.
-// A port, see docs/storage.md: each method is one unit of work, and what it counts all threads and processes count
+// A port, see docs/internals/storage.md: each method is one unit of work, and what it counts all threads and processes count
 // together. Nothing need be durable: what is lost are attempts.
 
 import { createHash } from 'node:crypto';

@@ -1,5 +1,5 @@
 // Who changed what: one entry per change that a person or an operator makes to an organization's accounts,
-// keys and limits. A port, see docs/storage.md: what is changed through another port is noted with it there.
+// keys and limits. A port, see docs/internals/storage.md: what is changed through another port is noted with it there.
 
 import { apiError } from '../errors.js';
 import { newAccountId } from '../ids.js';

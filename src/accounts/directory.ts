@@ -1,4 +1,4 @@
-// Everything about people and organizations in one place: the ports of docs/storage.md that keep them. Each thread opens
+// Everything about people and organizations in one place: the ports of docs/internals/storage.md that keep them. Each thread opens
 // its own over the one database.
 
 import type { EraseGate } from '../storage/erase-gate.js';

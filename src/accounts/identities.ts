@@ -1,4 +1,4 @@
-// Who a person is at another place, a provider of OpenID Connect: a port, see docs/storage.md. Each method is one unit of
+// Who a person is at another place, a provider of OpenID Connect: a port, see docs/internals/storage.md. Each method is one unit of
 // work, with what the audit log says of it, durable when it resolves. An identity is one user's.
 
 import { createHash } from 'node:crypto';

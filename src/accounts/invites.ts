@@ -1,4 +1,4 @@
-// Invitations to an organization: a port, see docs/storage.md. Each method is one unit of work, with what the audit log
+// Invitations to an organization: a port, see docs/internals/storage.md. Each method is one unit of work, with what the audit log
 // says of it, durable when it resolves. An invitation is read with its state and its link's token. Who acts is looked
 // up again within the unit of work: what their role was before it began counts for nothing.
 

@@ -1,4 +1,4 @@
-// Where API keys are looked up: a port, see docs/storage.md. key-cache.ts stands in front of it.
+// Where API keys are looked up: a port, see docs/internals/storage.md. key-cache.ts stands in front of it.
 
 import type { Identity } from '../identity/identity.js';
 import type { KeyRecord, Organization } from './keys.js';

@@ -1,4 +1,4 @@
-// Who belongs to which organization, with which role: a port, see docs/storage.md. Each method is one unit of work, with
+// Who belongs to which organization, with which role: a port, see docs/internals/storage.md. Each method is one unit of work, with
 // what the audit log says of it, durable when it resolves; a member is read with what is shown of their user, an
 // organization with its settings. Who acts is looked up again within the unit of work: what their role was before it
 // began counts for nothing. One owner always stays.

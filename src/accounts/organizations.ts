@@ -1,4 +1,4 @@
-// Organizations, what an operator set for them, and how they end: a port, see docs/storage.md. Each method is one unit
+// Organizations, what an operator set for them, and how they end: a port, see docs/internals/storage.md. Each method is one unit
 // of work, with what the audit log says of it, durable when it resolves. One that is deleted is unknown at once, and
 // its keys speak for nobody; its number is never given again. What changes is told to who looks organizations up.
 

@@ -1,4 +1,4 @@
-// What a user does with the account itself: another e-mail address, the end of it. A port, see docs/storage.md. Each
+// What a user does with the account itself: another e-mail address, the end of it. A port, see docs/internals/storage.md. Each
 // method is one unit of work, with what the audit log says of it, durable when it resolves.
 
 import { apiError } from '../errors.js';

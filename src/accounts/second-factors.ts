@@ -1,4 +1,4 @@
-// Second factors of users: a port, see docs/storage.md. Each method is one unit of work, with what the audit log says of
+// Second factors of users: a port, see docs/internals/storage.md. Each method is one unit of work, with what the audit log says of
 // it, durable when it resolves. What is sealed is opaque here. A step and a recovery code are used once, however many ask
 // at the same moment.
 

@@ -1,4 +1,4 @@
-// Users, their sessions and passwords: a port, see docs/storage.md. Each method is one unit of work: all of it or
+// Users, their sessions and passwords: a port, see docs/internals/storage.md. Each method is one unit of work: all of it or
 // nothing, with what the audit log says of it, durable when it resolves. Isolated by user: a session of another is
 // unknown.
 

@@ -1,4 +1,4 @@
-// Signing up: a port, see docs/storage.md. Somebody signs up with one unit of work: a user, an organization or a
+// Signing up: a port, see docs/internals/storage.md. Somebody signs up with one unit of work: a user, an organization or a
 // membership in one, a session, and what the audit log says of it, durable when it resolves. Of many at once, one is
 // the first; an address and an invitation are taken once.
 

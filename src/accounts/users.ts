@@ -1,4 +1,4 @@
-// People who sign in, as operators see them: a port, see docs/storage.md. Each method is one unit of work, with what
+// People who sign in, as operators see them: a port, see docs/internals/storage.md. Each method is one unit of work, with what
 // the audit log says of it, durable when it resolves. What a user does for themselves is sign-ins.ts's.
 
 import { apiError } from '../errors.js';

@@ -1,4 +1,4 @@
-// Telling of the settings: the lines of --help, the table of the README, docs/settings.md.
+// Telling of the settings: the lines of --help, the table of the README, docs/reference/settings.md.
 
 import { declared } from './settings.js';
 import type { Declared } from './settings.js';
@@ -53,7 +53,7 @@ export function settingsSummary(): string {
   return `| flag | variable | default | what it does |\n|---|---|---|---|\n${rows.join('\n')}\n`;
 }
 
-/** docs/settings.md, whole. */
+/** docs/reference/settings.md, whole. */
 export function settingsMarkdown(): string {
   const escape = (text: string): string => text.replace(/\|/g, '\\|');
   const rows = declared.map((one) => {

@@ -1,6 +1,6 @@
 // Every setting of the service, declared once in `settings` below. From each declaration come its flag
 // (--http-keepalive-ms), its variable (MONOLITH_HTTP_KEEPALIVE_MS), its key in the JSON file
-// (http.keepalive_ms), its default, its check, and its line in --help and docs/settings.md.
+// (http.keepalive_ms), its default, its check, and its line in --help and docs/reference/settings.md.
 
 import { join } from 'node:path';
 import { home } from './home.js';
@@ -138,7 +138,7 @@ export const settings = {
   },
 
   state: {
-    url: setting(kind.nullable(kind.databaseUrl), null, 'A PostgreSQL database that several servers share: postgres://user:password@host:5432/name. Without it, everything is kept in the data folder by this one. docs/processes.md says what is shared, what faults it was tried by and what nobody has tried.', { alias: 'state', secret: true, shown: 'the data folder' }),
+    url: setting(kind.nullable(kind.databaseUrl), null, 'A PostgreSQL database that several servers share: postgres://user:password@host:5432/name. Without it, everything is kept in the data folder by this one. docs/guides/scaling.md says what is shared, what faults it was tried by and what nobody has tried.', { alias: 'state', secret: true, shown: 'the data folder' }),
     connections: setting(kind.integer(2, 1_000), 10, 'Connections to that database that each answering thread has at most, besides one for notifications.'),
     timeout_ms: setting(kind.integer(100, 600_000), 5_000, 'Longest wait for that database, for a connection and for one statement; then 503.'),
     away_s: setting(kind.integer(0, 86_400), 60, 'Seconds that API keys which are known go on while that database is away; others get 503 meanwhile.'),
@@ -148,7 +148,7 @@ export const settings = {
     signing_keys: setting(kind.list, [], 'Keys that sign thinking blocks and seal reasoning, 64 hex digits each: the current one first, then those still accepted. Made and kept in the database if none is given.', { secret: true, shown: 'created' }),
   },
 
-  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize", "upstream"}}; `upstream` is a model that runs elsewhere (docs/upstreams.md); further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json', secret: true }),
+  models: setting(kind.modelSettings, { aliases: {}, overrides: {} }, 'Per model: {"hal-1.0": {"context_window", "max_output_tokens", "max_repeats", "load", "idle_minutes", "pinned", "default_effort", "sampling", "display_name", "image_input", "lifecycle", "deprecated_at", "retires_at", "successor", "quantize", "draft", "vision", "vision_precision", "vision_resize", "upstream"}}; `upstream` is a model that runs elsewhere (docs/guides/upstreams.md); further names of models: {"aliases": {"gpt-4o": "hal-1.0"}}.', { shown: 'models/catalog.json', secret: true }),
 
   upstream: {
     connect_ms: setting(kind.integer(10, 600_000), 5_000, 'Longest time to connect to a server that a model runs on elsewhere (models.<id>.upstream).'),

@@ -1,5 +1,5 @@
 // Loads uWebSockets.js: finds its binary for this Node, and changes a copy of it in two places, uws-pages.ts (error
-// pages in JSON) and uws-glibc.ts (loads on Debian 12). docs/security.md says whose binary it is and why it is changed.
+// pages in JSON) and uws-glibc.ts (loads on Debian 12). docs/reference/security.md says whose binary it is and why it is changed.
 //
 //   http.library   the operator's: a file, or the folder of a package
 //   prebuilt/      in our own package: changed when it was packed

@@ -1,6 +1,6 @@
 // An engine that somebody tries settings on: held for a while, prolonged as long as its holder lives, and given back to
 // what is kept of it when the holder lets go, is not heard of any more, or an operator sets something. Nothing of a hold
-// outlives a start of the server: a port, see docs/storage.md.
+// outlives a start of the server: a port, see docs/internals/storage.md.
 
 import type { EngineValues } from './engine-settings-store.js';
 

@@ -1,4 +1,4 @@
-// What operators changed of engines, as it is kept: a port, see docs/storage.md. An engine is known by the first of its
+// What operators changed of engines, as it is kept: a port, see docs/internals/storage.md. An engine is known by the first of its
 // names.
 
 import type { AuditNote } from '../accounts/audit.js';

@@ -1,4 +1,4 @@
-// What is kept of the live view for the last 30 days: a port, see docs/storage.md. Rings of sums, the finer the
+// What is kept of the live view for the last 30 days: a port, see docs/internals/storage.md. Rings of sums, the finer the
 // younger, each slot of a ring counted from 1970.
 
 import type { KeyCounts } from '../shared/live-collected.js';

@@ -1,4 +1,4 @@
-// What operators decided of models, as it is kept: a port, see docs/storage.md.
+// What operators decided of models, as it is kept: a port, see docs/internals/storage.md.
 
 import type { AuditNote } from '../accounts/audit.js';
 import type { LifecycleState } from '../generation/model-lifecycle.js';

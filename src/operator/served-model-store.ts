@@ -1,4 +1,4 @@
-// Models that operators have served beside those of the settings, as they are kept: a port, see docs/storage.md.
+// Models that operators have served beside those of the settings, as they are kept: a port, see docs/internals/storage.md.
 
 import type { AuditNote } from '../accounts/audit.js';
 

@@ -1,4 +1,4 @@
-// Tuning runs, those under way included, as far as they have come: a port, see docs/storage.md.
+// Tuning runs, those under way included, as far as they have come: a port, see docs/internals/storage.md.
 
 import type { TuneRun, TuneRunSummary } from '../wire/tuning.js';
 

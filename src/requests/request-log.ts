@@ -1,4 +1,4 @@
-// The requests of the last days, one entry each: a port, see docs/storage.md. Isolated by organization where one is
+// The requests of the last days, one entry each: a port, see docs/internals/storage.md. Isolated by organization where one is
 // named; null: of all, for operators.
 
 import type { Outcome, RequestEntry, RequestText } from '../shared/request-entry.js';

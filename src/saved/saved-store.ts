@@ -1,5 +1,5 @@
 // What people keep of the playground: presets and conversations, each somebody's in an organization, and seen by its other
-// members only while it is shared. A port, see docs/storage.md. Texts come here sealed.
+// members only while it is shared. A port, see docs/internals/storage.md. Texts come here sealed.
 
 import { apiError } from '../errors.js';
 

@@ -1,4 +1,4 @@
-// What the sealer of a server keeps: a port, see docs/storage.md. Each method is one unit of work, durable when it
+// What the sealer of a server keeps: a port, see docs/internals/storage.md. Each method is one unit of work, durable when it
 // resolves, and gives every thread and process that asks the same.
 
 export interface SealerState {

@@ -1,4 +1,4 @@
-// Stored responses: what a client can retrieve, continue and list. A port: docs/storage.md says who implements it.
+// Stored responses: what a client can retrieve, continue and list. A port: docs/internals/storage.md says who implements it.
 // What a read resolves to is whole, nothing of it is fetched later. Every write resolves when it is durable.
 // Isolated per organization: another organization's id is unknown here.
 

@@ -1,5 +1,5 @@
 // Durable state on one machine: a few named tables of key → value with synchronous reads, over LMDB in
-// lmdb-store.ts. What implements the ports of docs/storage.md is built on it; a store for several machines implements
+// lmdb-store.ts. What implements the ports of docs/internals/storage.md is built on it; a store for several machines implements
 // the ports, not this.
 
 import { ApiError, apiError } from '../errors.js';

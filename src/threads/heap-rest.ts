@@ -1,6 +1,6 @@
 // When all of a thread's heap is collected. V8 does that by itself a hundred seconds after the last time, whether requests come or not,
 // and gives the space of the young back with it: for ten seconds behind it there are ten times as many collections, and compiled
-// code that embeds what has gone is compiled anew (docs/upstreams.md). So V8 is told not to (from Node 24 on; before that it has no word
+// code that embeds what has gone is compiled anew (docs/guides/upstreams.md). So V8 is told not to (from Node 24 on; before that it has no word
 // for it), and each thread collects once nobody has asked anything of it for a minute. Event-loop thread only.
 
 import { setFlagsFromString } from 'node:v8';

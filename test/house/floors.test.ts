@@ -1,4 +1,4 @@
-// The rooms of docs/architecture.md from the ground up: what imports or includes a room above its own, or files that
+// The rooms of docs/internals/architecture.md from the ground up: what imports or includes a room above its own, or files that
 // import each other in a circle, fail here. Adding a room means giving it a floor.
 
 import { readdirSync, readFileSync } from 'node:fs';

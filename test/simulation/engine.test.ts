@@ -1,4 +1,4 @@
-// The simulated engine (docs/simulation.md): half a million steps that every run takes, and as many that none has taken.
+// The simulated engine (docs/internals/simulation.md): half a million steps that every run takes, and as many that none has taken.
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';

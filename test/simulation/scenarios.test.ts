@@ -1,4 +1,4 @@
-// What a full disk and the end of its time do to background responses, told step by step over the simulated service (docs/simulation.md): minutes of
+// What a full disk and the end of its time do to background responses, told step by step over the simulated service (docs/internals/simulation.md): minutes of
 // its clock, none of ours.
 import t from 'tap';
 import { Scenario } from './service/scenario.js';

@@ -1,4 +1,4 @@
-// The simulated service (docs/simulation.md): steps of one seed.
+// The simulated service (docs/internals/simulation.md): steps of one seed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';

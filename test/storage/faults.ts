@@ -43,7 +43,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
     // A database that could not be made is an orderly end, too: its first writes are among those that fail.
-    // The library writes over its memory where the message of a page that it could not write is long: docs/simulation.md.
+    // The library writes over its memory where the message of a page that it could not write is long: docs/internals/simulation.md.
     const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
     if ((signal !== null && !byLibrary) || (code !== null && code !== 0 && !(dies && code === 137 && met) && !/StorageError/.test(errors))) {
       problems.push(`it ended with ${signal ?? code}: ${errors.slice(0, 500)}`);

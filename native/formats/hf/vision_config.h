@@ -1,4 +1,4 @@
-// What a folder's config.json and its image processor say of a vision tower, in the keys of a vision file (docs/vision.md).
+// What a folder's config.json and its image processor say of a vision tower, in the keys of a vision file (docs/reference/vision.md).
 // Facts of the classes and their defaults: transformers, August 2026. Used on the thread that opens the model.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A Hugging Face folder's vision tower and projector as the vision file (GGUF "mmproj", docs/vision.md) that they would be
+// A Hugging Face folder's vision tower and projector as the vision file (GGUF "mmproj", docs/reference/vision.md) that they would be
 // converted to: vision_config of config.json, the image processor's settings, and the tower's tensors, which stay where they lie.
 #pragma once
 

@@ -88,7 +88,7 @@ export const responseFormat = z.discriminatedUnion('type', [
     type: z.literal('json_schema'),
     json_schema: z.object({ name: schemaName(), schema: jsonObject(), strict: z.boolean().nullish(), description: text.nullish() }),
   }),
-  // Ours: see docs/structured-output.md.
+  // Ours: see docs/reference/structured-output.md.
   z.object({ type: z.literal('regex'), pattern: z.string().min(1).max(MAX_PATTERN_CHARACTERS) }),
   z.object({ type: z.literal('grammar'), grammar: z.string().min(1).max(MAX_GRAMMAR_CHARACTERS) }),
   z.object({ type: z.literal('choice'), choices: z.array(z.string().min(1).max(MAX_CHOICE_CHARACTERS)).min(1).max(MAX_CHOICES) }),

@@ -1,4 +1,4 @@
-// docs/models.md says of every architecture by what it was checked, from the tables that the tests themselves run over.
+// docs/reference/models.md says of every architecture by what it was checked, from the tables that the tests themselves run over.
 // MONOLITH_WRITE_DOCS=1 writes it.
 #include <cstdlib>
 #include <fstream>
@@ -53,7 +53,7 @@ std::string table() {
 }  // namespace
 
 TEST(the_models_document_says_by_what_each_architecture_is_checked) {
-  const std::string path = check::data_path("../../docs/models.md");
+  const std::string path = check::data_path("../../docs/reference/models.md");
   std::ifstream in(path);
   std::string text(std::istreambuf_iterator<char>(in), {});
   const size_t begin = text.find(kBegin), end = text.find(kEnd);
@@ -61,7 +61,7 @@ TEST(the_models_document_says_by_what_each_architecture_is_checked) {
   const size_t from = begin + kBegin.size();
   if (text.substr(from, end - from) == table()) return;
   if (std::getenv("MONOLITH_WRITE_DOCS") == nullptr)
-    return check::fail(__FILE__, __LINE__, "docs/models.md is out of date; MONOLITH_WRITE_DOCS=1 writes it");
+    return check::fail(__FILE__, __LINE__, "docs/reference/models.md is out of date; MONOLITH_WRITE_DOCS=1 writes it");
   text.replace(from, end - from, table());
   std::ofstream(path) << text;
 }

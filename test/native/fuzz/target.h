@@ -1,6 +1,6 @@
 // What is fuzzed: a function of any bytes at all, under a name. The same function is run by libFuzzer (fuzzer.cc, one
 // executable for each) and over the committed corpus by the tests (replay_test.cc, all in one). It ends the process when
-// something that must hold does not. See docs/fuzzing.md.
+// something that must hold does not. See docs/internals/fuzzing.md.
 #pragma once
 
 #include <cctype>

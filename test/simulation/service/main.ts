@@ -1,5 +1,5 @@
 // The second half of npm run simulate: --steps N --seed N runs parts of that seed until so many steps are done. A failure is
-// run again with ever less of it, and printed with what reproduces it; exit code 1. See docs/simulation.md.
+// run again with ever less of it, and printed with what reproduces it; exit code 1. See docs/internals/simulation.md.
 //
 //   --part N          that part of the seed alone
 //   --only N,N,...    of its actions these alone
